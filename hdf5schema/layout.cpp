@@ -28,29 +28,4 @@ EventRecord record_of(const Event& event) noexcept {
   return record;
 }
 
-StepRecord record_of(const TrainingStep& step) noexcept {
-  StepRecord record{.rank = {},
-                    .number = step.number,
-                    .begin_ns = step.begin_ns,
-                    .duration_ns = step.duration_ns,
-                    .waiting_ns = step.waiting_ns,
-                    .bytes = step.bytes};
-  copy_text(record.rank, step.rank);
-  return record;
-}
-
-CollectiveRecord record_of(const SampledCollective& collective) noexcept {
-  CollectiveRecord record{.rank = {},
-                          .function = {},
-                          .communicator = collective.communicator,
-                          .ranks = collective.ranks,
-                          .id = collective.id,
-                          .number = collective.number,
-                          .begin_ns = collective.begin_ns,
-                          .last = collective.last};
-  copy_text(record.rank, collective.rank);
-  copy_text(record.function, collective.function);
-  return record;
-}
-
 }  // namespace reveal

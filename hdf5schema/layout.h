@@ -7,9 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "hdf5schema/sampled_collective.h"
 #include "hdf5schema/trace.h"
-#include "hdf5schema/training_step.h"
 
 namespace reveal {
 
@@ -44,32 +42,6 @@ struct EventRecord {
   char object[64];
   char code[32];
   char text[192];
-};
-
-/// The most steps in one trace: half a day at ten steps a second and eight ranks.
-inline constexpr std::size_t kMostSteps = std::size_t{1} << 22;
-
-struct StepRecord {
-  char rank[32];
-  std::int64_t number;
-  std::int64_t begin_ns;
-  std::int64_t duration_ns;
-  std::int64_t waiting_ns;
-  std::int64_t bytes;
-};
-
-/// The most sampled collectives in one trace: eleven hours of eight ranks with one communicator each.
-inline constexpr std::size_t kMostCollectives = std::size_t{1} << 21;
-
-struct CollectiveRecord {
-  char rank[32];
-  char function[32];
-  std::int64_t communicator;
-  std::int64_t ranks;
-  std::int64_t id;
-  std::int64_t number;
-  std::int64_t begin_ns;
-  std::int64_t last;
 };
 
 struct CoverageRecord {
@@ -115,8 +87,6 @@ void copy_text(char (&field)[N], std::string_view text) noexcept {
 }
 
 [[nodiscard]] EventRecord record_of(const Event& event) noexcept;
-[[nodiscard]] StepRecord record_of(const TrainingStep& step) noexcept;
-[[nodiscard]] CollectiveRecord record_of(const SampledCollective& collective) noexcept;
 
 template <std::size_t N>
 [[nodiscard]] std::string text_of(const char (&field)[N]) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hdf5schema/layout.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/trace.h"
 
 namespace reveal {
@@ -27,29 +28,22 @@ H5::CompType event_type() {
   return type;
 }
 
-H5::CompType step_type() {
-  H5::CompType type(sizeof(StepRecord));
-  type.insertMember("rank", HOFFSET(StepRecord, rank), text_type(sizeof(StepRecord::rank)));
-  type.insertMember("number", HOFFSET(StepRecord, number), PredType::NATIVE_INT64);
-  type.insertMember("begin_ns", HOFFSET(StepRecord, begin_ns), PredType::NATIVE_INT64);
-  type.insertMember("duration_ns", HOFFSET(StepRecord, duration_ns), PredType::NATIVE_INT64);
-  type.insertMember("waiting_ns", HOFFSET(StepRecord, waiting_ns), PredType::NATIVE_INT64);
-  type.insertMember("bytes", HOFFSET(StepRecord, bytes), PredType::NATIVE_INT64);
+template <class Row>
+H5::CompType row_type() {
+  H5::CompType type(sizeof(RowRecord<Row>));
+  std::size_t offset = 0;
+  for (const RowColumn<Row>& column : RowTable<Row>::kColumns) {
+    if (column.text != nullptr) {
+      type.insertMember(column.name, offset, text_type(column.width()));
+    } else {
+      type.insertMember(column.name, offset, PredType::NATIVE_INT64);
+    }
+    offset += column.width();
+  }
   return type;
 }
-
-H5::CompType collective_type() {
-  H5::CompType type(sizeof(CollectiveRecord));
-  type.insertMember("rank", HOFFSET(CollectiveRecord, rank), text_type(sizeof(CollectiveRecord::rank)));
-  type.insertMember("function", HOFFSET(CollectiveRecord, function), text_type(sizeof(CollectiveRecord::function)));
-  type.insertMember("communicator", HOFFSET(CollectiveRecord, communicator), PredType::NATIVE_INT64);
-  type.insertMember("ranks", HOFFSET(CollectiveRecord, ranks), PredType::NATIVE_INT64);
-  type.insertMember("id", HOFFSET(CollectiveRecord, id), PredType::NATIVE_INT64);
-  type.insertMember("number", HOFFSET(CollectiveRecord, number), PredType::NATIVE_INT64);
-  type.insertMember("begin_ns", HOFFSET(CollectiveRecord, begin_ns), PredType::NATIVE_INT64);
-  type.insertMember("last", HOFFSET(CollectiveRecord, last), PredType::NATIVE_INT64);
-  return type;
-}
+template H5::CompType row_type<TrainingStep>();
+template H5::CompType row_type<SampledCollective>();
 
 H5::CompType clock_type() {
   H5::CompType type(sizeof(ClockPair));

@@ -1,4 +1,4 @@
-// HDF5's description of the records in layout.h.
+// HDF5's description of the records in layout.h and row_tables.h.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@ namespace reveal {
 
 [[nodiscard]] H5::StrType text_type(std::size_t width);
 [[nodiscard]] H5::CompType event_type();
-[[nodiscard]] H5::CompType step_type();
-[[nodiscard]] H5::CompType collective_type();
+/// Type of RowRecord<Row>.
+template <class Row>
+[[nodiscard]] H5::CompType row_type();
 [[nodiscard]] H5::CompType clock_type();
 [[nodiscard]] H5::CompType coverage_type();
 [[nodiscard]] H5::CompType life_type();

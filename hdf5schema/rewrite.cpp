@@ -10,6 +10,7 @@
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/joined_trace.h"
 #include "hdf5schema/minute_trace.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 
@@ -101,26 +102,20 @@ std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, 
 TableSizes sizes_of_tables(const JoinedTrace& source, std::size_t events) {
   TableSizes sizes{.events = events};
   for (const TraceReader* each : source.in_order()) {
-    sizes.steps += each->step_count();
-    sizes.collectives += each->collective_count();
+    for_each_table(sizes.tables, [each]<class Row>(RowCount<Row>& table) { table.rows += each->table_size<Row>(); });
   }
   return sizes;
 }
 
 /// Piece by piece: a node has no memory to spare for all of them.
-void write_steps_and_collectives(const JoinedTrace& source, TraceFile& file) {
+template <class Row>
+void write_table(const JoinedTrace& source, TraceFile& file) {
   for (const TraceReader* each : source.in_order()) {
-    each->read_steps([&](std::span<const TrainingStep> steps) {
-      std::vector<StepRecord> records;
-      records.reserve(steps.size());
-      for (const TrainingStep& step : steps) records.push_back(record_of(step));
-      file.write_steps(records);
-    });
-    each->read_collectives([&](std::span<const SampledCollective> collectives) {
-      std::vector<CollectiveRecord> records;
-      records.reserve(collectives.size());
-      for (const SampledCollective& collective : collectives) records.push_back(record_of(collective));
-      file.write_collectives(records);
+    each->read_table<Row>([&](std::span<const Row> rows) {
+      std::vector<RowRecord<Row>> records;
+      records.reserve(rows.size());
+      for (const Row& row : rows) records.push_back(row_record(row));
+      file.write_table<Row>(records);
     });
   }
 }
@@ -189,7 +184,8 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
                        std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
   }
   file.write_events(events);
-  write_steps_and_collectives(source, file);
+  write_table<TrainingStep>(source, file);
+  write_table<SampledCollective>(source, file);
   for (const TraceReader* each : source.in_order()) file.write_clocks(each->clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());

@@ -26,12 +26,15 @@ using H5::PredType;
 
 constexpr std::size_t kTableChunk = 32;
 constexpr std::size_t kMostInTableChunk = 2048;  // number of events: 600 kB, less than a reader keeps
-constexpr std::size_t kStepsInChunk = 128;       // chunks of a few kB: the last chunk is written anew with each flush
-constexpr std::size_t kMostStepsInChunk = 8192;
-constexpr std::size_t kCollectivesInChunk = 128;  // likewise
-constexpr std::size_t kMostCollectivesInChunk = 8192;
+constexpr std::size_t kRowsInChunk = 128;        // chunks of a few kB: the last chunk is written anew with each flush
+constexpr std::size_t kMostRowsInChunk = 8192;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+
+template <class Row>
+struct RowDataset {
+  H5::DataSet set;
+};
 
 struct FamilyFile {
   std::string path;
@@ -153,8 +156,7 @@ struct TraceFile::Impl {
   std::vector<FamilyFile> families;
   DimensionScales scales;
   H5::DataSet events;
-  H5::DataSet steps;
-  H5::DataSet collectives;
+  RowTables<RowDataset> tables;
   H5::DataSet clocks;
   H5::DataSet coverage;
   H5::DataSet stored;
@@ -174,6 +176,8 @@ struct TraceFile::Impl {
   void reopen();
   void write_stored();
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
+  void append_records(H5::DataSet& table, const char* name, const void* records, std::size_t count,
+                      H5::CompType (*type)());
   void note_written(std::size_t index, std::size_t channels, std::size_t rows, const void* values,
                     std::span<const std::int64_t> bases);
 };
@@ -204,7 +208,7 @@ H5::H5File open_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, TableSizes tables,
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, TableSizes sizes,
                      const std::string& group)
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
@@ -232,13 +236,14 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
 
     // Scales, so that xarray opens the root group: it needs a dimension for every dataset.
     impl_->events =
-        create_table(root, "events", event_type(), std::clamp(tables.events, kTableChunk, kMostInTableChunk));
+        create_table(root, "events", event_type(), std::clamp(sizes.events, kTableChunk, kMostInTableChunk));
     DimensionScales::make(impl_->events, "events");
-    impl_->steps = create_table(root, "steps", step_type(), std::clamp(tables.steps, kStepsInChunk, kMostStepsInChunk));
-    DimensionScales::make(impl_->steps, "steps");
-    impl_->collectives = create_table(root, "collectives", collective_type(),
-                                      std::clamp(tables.collectives, kCollectivesInChunk, kMostCollectivesInChunk));
-    DimensionScales::make(impl_->collectives, "collectives");
+    for_each_table(impl_->tables, [&]<class Row>(RowDataset<Row>& table) {
+      const std::size_t rows = std::get<RowCount<Row>>(sizes.tables).rows;
+      table.set =
+          create_table(root, RowTable<Row>::kName, row_type<Row>(), std::clamp(rows, kRowsInChunk, kMostRowsInChunk));
+      DimensionScales::make(table.set, RowTable<Row>::kName);
+    });
     impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(),
                                                                        impl_->live ? kTableChunk : kMostInTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
@@ -412,10 +417,10 @@ void TraceFile::start() {
     for (FamilyFile& family : impl_->families) {
       family.bases = family.values = H5::DataSet();
     }
-    for (H5::DataSet* const table : {&impl_->events, &impl_->steps, &impl_->collectives, &impl_->clocks,
-                                     &impl_->coverage, &impl_->stored, &impl_->end}) {
+    for (H5::DataSet* const table : {&impl_->events, &impl_->clocks, &impl_->coverage, &impl_->stored, &impl_->end}) {
       *table = H5::DataSet();
     }
+    for_each_table(impl_->tables, [](auto& table) { table.set = H5::DataSet(); });
     if (impl_->live) {
       impl_->file.flush(H5F_SCOPE_LOCAL);
       check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
@@ -438,8 +443,7 @@ void TraceFile::Impl::reopen() {
     if (file.nameExists(at(family.path + "_base"))) family.bases = open(family.path + "_base");
   }
   events = open("events");
-  steps = open("steps");
-  collectives = open("collectives");
+  for_each_table(tables, [&]<class Row>(RowDataset<Row>& table) { table.set = open(RowTable<Row>::kName); });
   clocks = open("clock");
   coverage = open("coverage");
   stored = open("stored");
@@ -537,44 +541,31 @@ void TraceFile::Impl::note_written(std::size_t index, std::size_t channels, std:
   family.checksum = checksum(bases, family.checksum);
 }
 
+void TraceFile::Impl::append_records(H5::DataSet& table, const char* name, const void* records, std::size_t count,
+                                     H5::CompType (*type)()) {
+  if (count == 0) return;
+  const Hdf5Access access;
+  try {
+    append(table, records, count, type());
+  } catch (...) {
+    throw as_error(place + ": " + name);
+  }
+}
+
 void TraceFile::write_events(std::span<const EventRecord> events) {
-  if (events.empty()) return;
-  const Hdf5Access access;
-  try {
-    append(impl_->events, events.data(), events.size(), event_type());
-  } catch (...) {
-    throw as_error(impl_->place + ": events");
-  }
+  impl_->append_records(impl_->events, "events", events.data(), events.size(), event_type);
 }
 
-void TraceFile::write_steps(std::span<const StepRecord> steps) {
-  if (steps.empty()) return;
-  const Hdf5Access access;
-  try {
-    append(impl_->steps, steps.data(), steps.size(), step_type());
-  } catch (...) {
-    throw as_error(impl_->place + ": steps");
-  }
+template <class Row>
+void TraceFile::write_table(std::span<const RowRecord<Row>> rows) {
+  H5::DataSet& table = std::get<RowDataset<Row>>(impl_->tables).set;
+  impl_->append_records(table, RowTable<Row>::kName, rows.data(), rows.size(), row_type<Row>);
 }
-
-void TraceFile::write_collectives(std::span<const CollectiveRecord> collectives) {
-  if (collectives.empty()) return;
-  const Hdf5Access access;
-  try {
-    append(impl_->collectives, collectives.data(), collectives.size(), collective_type());
-  } catch (...) {
-    throw as_error(impl_->place + ": collectives");
-  }
-}
+template void TraceFile::write_table<TrainingStep>(std::span<const RowRecord<TrainingStep>>);
+template void TraceFile::write_table<SampledCollective>(std::span<const RowRecord<SampledCollective>>);
 
 void TraceFile::write_clocks(std::span<const ClockPair> clocks) {
-  if (clocks.empty()) return;
-  const Hdf5Access access;
-  try {
-    append(impl_->clocks, clocks.data(), clocks.size(), clock_type());
-  } catch (...) {
-    throw as_error(impl_->place + ": clock");
-  }
+  impl_->append_records(impl_->clocks, "clock", clocks.data(), clocks.size(), clock_type);
 }
 
 void TraceFile::write_coverage(std::span<const Coverage> coverage) {

@@ -12,15 +12,19 @@
 #include <vector>
 
 #include "hdf5schema/layout.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/trace.h"
 
 namespace reveal {
 
+template <class Row>
+struct RowCount {
+  std::size_t rows = 0;
+};
 /// How many rows the tables of a file will have, if that is known.
 struct TableSizes {
   std::size_t events = 0;
-  std::size_t steps = 0;
-  std::size_t collectives = 0;
+  RowTables<RowCount> tables = {};
 };
 
 class TraceFile {
@@ -31,8 +35,8 @@ class TraceFile {
 
   /// Creates `path`, which must not exist. Messages name `path`.
   /// With a `group` ("nodes/n03"), `path` exists, and the trace becomes that group of it (closed only).
-  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live,
-            TableSizes tables = {}, const std::string& group = "");
+  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live, TableSizes sizes = {},
+            const std::string& group = "");
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
@@ -53,8 +57,8 @@ class TraceFile {
   void write_rows(std::size_t family, std::size_t channels, std::size_t rows, const void* values,
                   std::span<const std::int64_t> bases);
   void write_events(std::span<const EventRecord> events);
-  void write_steps(std::span<const StepRecord> steps);
-  void write_collectives(std::span<const CollectiveRecord> collectives);
+  template <class Row>
+  void write_table(std::span<const RowRecord<Row>> rows);
   void write_clocks(std::span<const ClockPair> clocks);
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);

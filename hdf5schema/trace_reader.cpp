@@ -18,6 +18,7 @@
 #include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/layout.h"
 #include "hdf5schema/row_buffer.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/stored_chunks.h"
 
 namespace reveal {
@@ -117,6 +118,18 @@ std::vector<std::int64_t> numbers_of(std::span<const char> records, std::size_t 
   return numbers;
 }
 
+template <class Row>
+void take_column(const CheckedDataset& table, std::span<const char> records, const RowColumn<Row>& column,
+                 std::span<Row> rows) {
+  if (column.text != nullptr) {
+    std::vector<std::string> texts = texts_of(records, table.width(), table.text_column(column.name));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*column.text = std::move(texts[i]);
+  } else {
+    const std::vector<std::int64_t> numbers = numbers_of(records, table.width(), table.int64_column(column.name));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*column.number = numbers[i];
+  }
+}
+
 /// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than their
 /// data, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
 /// where more than a flush is gone, the first one behind the end is found by bisection. A chunk of a family that is not
@@ -212,7 +225,6 @@ struct TraceReader::Impl {
   void note_missing_families();
   void leave_out(const std::string& what);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
-  [[nodiscard]] std::size_t count_of(const char* table, std::size_t most) const;
   [[nodiscard]] Records records(const std::string& table_path, std::size_t most) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& table_path, std::size_t most) const;
   [[nodiscard]] std::size_t rows_of(const CheckedDataset& table, std::size_t most) const;
@@ -572,98 +584,51 @@ std::vector<Event> TraceReader::events() const {
   }
 }
 
-std::size_t TraceReader::Impl::count_of(const char* table, std::size_t most) const {
+template <class Row>
+std::size_t TraceReader::table_size() const {
   const Hdf5Access access;
+  const H5::H5File& file = impl_->file;
+  const char* const name = RowTable<Row>::kName;
   try {
-    return file.nameExists(table) ? rows_of(CheckedDataset(file, table), most) : 0;
+    return file.nameExists(name) ? impl_->rows_of(CheckedDataset(file, name), RowTable<Row>::kMost) : 0;
   } catch (...) {
     return 0;  // their reader gets the reason
   }
 }
+template std::size_t TraceReader::table_size<TrainingStep>() const;
+template std::size_t TraceReader::table_size<SampledCollective>() const;
 
-std::size_t TraceReader::step_count() const {
-  return impl_->count_of("steps", kMostSteps);
-}
-
-std::size_t TraceReader::collective_count() const {
-  return impl_->count_of("collectives", kMostCollectives);
-}
-
-void TraceReader::read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const {
+template <class Row>
+void TraceReader::read_table(const std::function<void(std::span<const Row>)>& take) const {
   const Hdf5Access access;
   try {
-    if (!impl_->file.nameExists("steps")) return;
-    const CheckedDataset table(impl_->file, "steps");
-    std::vector<TrainingStep> steps;
-    table.read(impl_->rows_of(table, kMostSteps), [&](std::span<const char> records) {
-      std::vector<std::string> ranks = texts_of(records, table.width(), table.text_column("rank"));
-      const auto column = [&](const char* name) {
-        return numbers_of(records, table.width(), table.int64_column(name));
-      };
-      const std::vector<std::int64_t> numbers = column("number");
-      const std::vector<std::int64_t> begins = column("begin_ns");
-      const std::vector<std::int64_t> durations = column("duration_ns");
-      const std::vector<std::int64_t> waiting = column("waiting_ns");
-      const std::vector<std::int64_t> bytes = column("bytes");
-      steps.clear();
-      steps.reserve(ranks.size());
-      for (std::size_t i = 0; i < ranks.size(); ++i)
-        steps.push_back({std::move(ranks[i]), numbers[i], begins[i], durations[i], waiting[i], bytes[i]});
-      take(steps);
+    if (!impl_->file.nameExists(RowTable<Row>::kName)) return;
+    const CheckedDataset table(impl_->file, RowTable<Row>::kName);
+    std::vector<Row> rows;
+    table.read(impl_->rows_of(table, RowTable<Row>::kMost), [&](std::span<const char> records) {
+      rows.resize(records.size() / table.width());
+      for (const RowColumn<Row>& column : RowTable<Row>::kColumns) take_column(table, records, column, std::span(rows));
+      take(rows);
     });
   } catch (...) {
-    throw Error(impl_->path.string() + ": steps: " + failure_reason());
+    throw Error(impl_->path.string() + ": " + RowTable<Row>::kName + ": " + failure_reason());
   }
 }
+template void TraceReader::read_table<TrainingStep>(const std::function<void(std::span<const TrainingStep>)>&) const;
+template void TraceReader::read_table<SampledCollective>(
+    const std::function<void(std::span<const SampledCollective>)>&) const;
 
-std::vector<TrainingStep> TraceReader::steps() const {
-  std::vector<TrainingStep> steps;
-  read_steps([&](std::span<const TrainingStep> piece) {
-    if (steps.empty()) steps.reserve(step_count());
-    steps.insert(steps.end(), piece.begin(), piece.end());
+template <class Row>
+std::vector<Row> TraceReader::table() const {
+  std::vector<Row> rows;
+  read_table<Row>([&](std::span<const Row> piece) {
+    if (rows.empty()) rows.reserve(table_size<Row>());
+    rows.insert(rows.end(), piece.begin(), piece.end());
   });
-  return steps;
+  return rows;
 }
-
-void TraceReader::read_collectives(const std::function<void(std::span<const SampledCollective>)>& take) const {
-  const Hdf5Access access;
-  try {
-    if (!impl_->file.nameExists("collectives")) return;
-    const CheckedDataset table(impl_->file, "collectives");
-    std::vector<SampledCollective> collectives;
-    table.read(impl_->rows_of(table, kMostCollectives), [&](std::span<const char> records) {
-      std::vector<std::string> ranks = texts_of(records, table.width(), table.text_column("rank"));
-      std::vector<std::string> functions = texts_of(records, table.width(), table.text_column("function"));
-      const auto column = [&](const char* name) {
-        return numbers_of(records, table.width(), table.int64_column(name));
-      };
-      const std::vector<std::int64_t> communicators = column("communicator");
-      const std::vector<std::int64_t> sizes = column("ranks");
-      const std::vector<std::int64_t> ids = column("id");
-      const std::vector<std::int64_t> numbers = column("number");
-      const std::vector<std::int64_t> begins = column("begin_ns");
-      const std::vector<std::int64_t> last = column("last");
-      collectives.clear();
-      collectives.reserve(ranks.size());
-      for (std::size_t i = 0; i < ranks.size(); ++i) {
-        collectives.push_back({std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i],
-                               numbers[i], begins[i], last[i]});
-      }
-      take(collectives);
-    });
-  } catch (...) {
-    throw Error(impl_->path.string() + ": collectives: " + failure_reason());
-  }
-}
-
-std::vector<SampledCollective> TraceReader::collectives() const {
-  std::vector<SampledCollective> collectives;
-  read_collectives([&](std::span<const SampledCollective> piece) {
-    if (collectives.empty()) collectives.reserve(collective_count());
-    collectives.insert(collectives.end(), piece.begin(), piece.end());
-  });
-  return collectives;
-}
+template std::vector<TrainingStep> TraceReader::table<TrainingStep>() const;
+template std::vector<SampledCollective> TraceReader::table<SampledCollective>() const;
 
 std::vector<ClockPair> TraceReader::clocks() const {
   const Hdf5Access access;

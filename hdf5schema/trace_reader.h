@@ -49,16 +49,17 @@ class TraceReader {
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
   [[nodiscard]] const std::vector<Damage>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
-  /// In the order of recording; none in traces of earlier versions.
-  [[nodiscard]] std::vector<TrainingStep> steps() const;
+  /// The rows of a table of row_tables.h, in the order of recording; none in traces of earlier versions.
+  template <class Row>
+  [[nodiscard]] std::vector<Row> table() const;
+  [[nodiscard]] std::vector<TrainingStep> steps() const { return table<TrainingStep>(); }
+  [[nodiscard]] std::vector<SampledCollective> collectives() const { return table<SampledCollective>(); }
   /// The same piece by piece: there may be millions.
-  void read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const;
+  template <class Row>
+  void read_table(const std::function<void(std::span<const Row>)>& take) const;
   /// How many there are; 0 also where their table cannot be read.
-  [[nodiscard]] std::size_t step_count() const;
-  /// The same for collectives that were kept one by one.
-  [[nodiscard]] std::vector<SampledCollective> collectives() const;
-  void read_collectives(const std::function<void(std::span<const SampledCollective>)>& take) const;
-  [[nodiscard]] std::size_t collective_count() const;
+  template <class Row>
+  [[nodiscard]] std::size_t table_size() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;

@@ -26,6 +26,7 @@
 #include "hdf5schema/joined_trace.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/row_buffer.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/semaphore.h"
 #include "hdf5schema/trace_file.h"
 
@@ -33,8 +34,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it events are counted as lost
-constexpr std::size_t kStepSlots = 8192;   // likewise; memory that no step touches costs nothing
-constexpr std::size_t kCollectiveSlots = 8192;
+constexpr std::size_t kRowSlots = 8192;    // likewise, of each table; memory that no row touches costs nothing
 constexpr std::size_t kClockSlots = 256;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
@@ -60,6 +60,15 @@ std::int64_t value_bits(bool real, double value) {
   constexpr double kLimit = 9.2e18;
   return std::isfinite(value) && std::fabs(value) < kLimit ? std::llround(value) : kMissing;
 }
+
+/// Rows of a table between two flushes.
+template <class Row>
+struct RowQueue {
+  std::vector<RowRecord<Row>> rows;   // guarded by the writer's mutex
+  std::uint64_t lost = 0;             // likewise
+  std::vector<RowRecord<Row>> taken;  // writer
+  std::size_t in_file = 0;            // writer
+};
 
 }  // namespace
 
@@ -118,16 +127,11 @@ struct TraceWriter::Impl {
 
   std::mutex mutex;  // keys, records and buffer widths; never held while a file is written
   std::vector<EventRecord> events;
-  std::vector<StepRecord> steps;
-  std::vector<CollectiveRecord> collectives;
+  RowTables<RowQueue> tables;
   std::vector<ClockPair> clocks;
   std::uint64_t events_lost = 0;
-  std::uint64_t steps_lost = 0;
-  std::uint64_t collectives_lost = 0;
-  std::size_t steps_in_file = 0;        // writer
-  std::size_t collectives_in_file = 0;  // writer
-  std::string failure;                  // guarded by mutex
-  bool broken = false;                  // writer: the library failed; the file is left alone from here on
+  std::string failure;  // guarded by mutex
+  bool broken = false;  // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, logged once
   bool segment_refused = false;    // writer: no next segment could be made, logged once
@@ -152,6 +156,8 @@ struct TraceWriter::Impl {
   std::jthread thread;
 
   std::size_t axis_of(const FamilySpec& spec);
+  template <class Row>
+  void append_to_table(const Row& row) noexcept;
   template <typename T>
   bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
   bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
@@ -199,8 +205,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
   impl_->file = std::make_unique<TraceFile>(impl_->part, header);
   impl_->disk = std::make_unique<DiskSpace>(impl_->part);
   impl_->events.reserve(kEventSlots);
-  impl_->steps.reserve(kStepSlots);
-  impl_->collectives.reserve(kCollectiveSlots);
+  for_each_table(impl_->tables, [](auto& table) { table.rows.reserve(kRowSlots); });
   impl_->clocks.reserve(kClockSlots);
 }
 
@@ -422,7 +427,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
   disk = std::move(fresh_disk);
   bytes = disk->size();
   segment_begin = 0;
-  steps_in_file = collectives_in_file = 0;
+  for_each_table(tables, [](auto& table) { table.in_file = 0; });
   segment_refused = false;
   has_begun(keys);
 }
@@ -526,22 +531,23 @@ void TraceWriter::append_event(const Event& event) {
   impl_->events.push_back(record_of(event));
 }
 
-void TraceWriter::append_step(const TrainingStep& step) noexcept {
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->steps.size() == kStepSlots) {
-    ++impl_->steps_lost;
+template <class Row>
+void TraceWriter::Impl::append_to_table(const Row& row) noexcept {
+  const std::lock_guard lock(mutex);
+  RowQueue<Row>& table = std::get<RowQueue<Row>>(tables);
+  if (table.rows.size() == kRowSlots) {
+    ++table.lost;
     return;
   }
-  impl_->steps.push_back(record_of(step));
+  table.rows.push_back(row_record(row));
+}
+
+void TraceWriter::append_step(const TrainingStep& step) noexcept {
+  impl_->append_to_table(step);
 }
 
 void TraceWriter::append_collective(const SampledCollective& collective) noexcept {
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->collectives.size() == kCollectiveSlots) {
-    ++impl_->collectives_lost;
-    return;
-  }
-  impl_->collectives.push_back(record_of(collective));
+  impl_->append_to_table(collective);
 }
 
 void TraceWriter::append_clock(const ClockPair& pair) noexcept {
@@ -639,7 +645,11 @@ std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& han
 
 std::uint64_t TraceWriter::Impl::raw_bytes_of_tables() {
   const std::lock_guard lock(mutex);
-  return steps.size() * sizeof(StepRecord) + collectives.size() * sizeof(CollectiveRecord);
+  std::uint64_t bytes_of_rows = 0;
+  for_each_table(tables, [&]<class Row>(const RowQueue<Row>& table) {
+    bytes_of_rows += table.rows.size() * sizeof(RowRecord<Row>);
+  });
+  return bytes_of_rows;
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
@@ -742,8 +752,6 @@ void TraceWriter::Impl::write_keys(FamilyId id) {
 
 void TraceWriter::Impl::write_records() {
   std::vector<EventRecord> new_events;
-  std::vector<StepRecord> new_steps;
-  std::vector<CollectiveRecord> new_collectives;
   std::vector<ClockPair> new_clocks;
   const std::uint64_t behind = rows_lost_behind.exchange(0);
   if (behind > 0)
@@ -751,23 +759,21 @@ void TraceWriter::Impl::write_records() {
   {
     const std::lock_guard lock(mutex);
     new_events = events;  // copies: the vectors keep their capacity, so that appending never allocates
-    new_steps = steps;
-    new_collectives = collectives;
     new_clocks = clocks;
     events.clear();
-    steps.clear();
-    collectives.clear();
     clocks.clear();
-    const auto limit = [&](auto& records, std::size_t room, std::uint64_t& lost, const char* code) {
-      if (records.size() > room) {
-        lost += records.size() - room;
-        records.resize(room);
+    for_each_table(tables, [&]<class Row>(RowQueue<Row>& table) {
+      table.taken = table.rows;
+      table.rows.clear();
+      const std::size_t room = RowTable<Row>::kMost - table.in_file;
+      if (table.taken.size() > room) {
+        table.lost += table.taken.size() - room;
+        table.taken.resize(room);
       }
-      if (lost == 0) return;
-      new_events.push_back(record_of(Event{flushed_until, "trace", code, std::to_string(std::exchange(lost, 0))}));
-    };
-    limit(new_steps, kMostSteps - steps_in_file, steps_lost, "steps_lost");
-    limit(new_collectives, kMostCollectives - collectives_in_file, collectives_lost, "collectives_lost");
+      if (table.lost == 0) return;
+      new_events.push_back(
+          record_of(Event{flushed_until, "trace", RowTable<Row>::kLost, std::to_string(std::exchange(table.lost, 0))}));
+    });
     if (events_lost > 0) {
       EventRecord& record = new_events.emplace_back();
       record.time_ns = new_events.front().time_ns;
@@ -778,10 +784,11 @@ void TraceWriter::Impl::write_records() {
     }
   }
   file->write_events(new_events);
-  file->write_steps(new_steps);
-  steps_in_file += new_steps.size();
-  file->write_collectives(new_collectives);
-  collectives_in_file += new_collectives.size();
+  for_each_table(tables, [&]<class Row>(RowQueue<Row>& table) {
+    file->write_table<Row>(table.taken);
+    table.in_file += table.taken.size();
+    std::vector<RowRecord<Row>>().swap(table.taken);
+  });
   file->write_clocks(new_clocks);
 }
 

@@ -151,7 +151,7 @@ class DriverGpuProbe final : public Probe {
   void take_line(std::string_view line) {
     const std::string_view head = cut_word(line);
     if (head == "process") {
-      take_process(line);
+      rows_.take_process(context_.slots, line);
       return;
     }
     if (head != "fact" && head != "asleep") {
@@ -181,15 +181,6 @@ class DriverGpuProbe final : public Probe {
     if (known != gpus_.end()) return &known->second;
     if (gpus_.size() == GpuRequest::kMostGpus) return nullptr;
     return &gpus_.emplace(std::string(number), GpuState()).first->second;
-  }
-
-  void take_process(std::string_view line) {
-    const auto pid = parse_int(cut_word(line));
-    const std::string_view gpu = cut_word(line);
-    if (!pid || context_.slots == nullptr) return;
-    for (const ProcessSlot& slot : context_.slots->slots()) {
-      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
-    }
   }
 
   ProbeContext context_;

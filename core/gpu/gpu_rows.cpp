@@ -1,6 +1,7 @@
 #include "core/gpu/gpu_rows.h"
 
 #include "core/kernel_text/kernel_words.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 
@@ -34,6 +35,15 @@ void GpuRows::take(std::string_view prefix, std::string_view rest, std::string_v
     if (!parse_counter(cut_word(words), value)) continue;
     const std::size_t column = column_of(metric);
     if (column < columns_.size()) set(*place, column, value, kMissing);
+  }
+}
+
+void GpuRows::take_process(const ProcessSlots* slots, std::string_view line) {
+  const auto pid = parse_int(cut_word(line));
+  const std::string_view gpu = cut_word(line);
+  if (!pid || slots == nullptr) return;
+  for (const ProcessSlot& slot : slots->slots()) {
+    if (slot.pid == *pid && slot.process != nullptr) take(slot.instance + "/gpu", gpu, slot.role, line);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/job/process_slots.h"
 #include "core/sampler/trace_sink.h"
 
 namespace reveal {
@@ -27,6 +28,8 @@ class GpuRows {
 
   /// The instance is `prefix` with `rest`: "gpu" and "0/link3". A word that no family has as a metric is left out.
   void take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words);
+  /// The same of a process, "PID GPU METRIC VALUE ...". It is left out unless it is one of `slots`, which may be null.
+  void take_process(const ProcessSlots* slots, std::string_view line);
   /// One value; `before` as in Family::add.
   void set(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view metric,
            std::int64_t value, std::int64_t before = kMissing);

@@ -43,4 +43,27 @@ class KeyIndex {
   std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>> numbers_;
 };
 
+/// A value for each key, as its channel.
+template <typename Value>
+class KeyedValues {
+ public:
+  /// Call before the first key of each tick.
+  void rewind() noexcept { keys_.rewind(); }
+
+  /// `make()` returns the value of a new key. The reference is valid until the next call.
+  template <typename Make>
+  Value& at(std::string_view key, const Make& make) {
+    std::size_t number = keys_.find(key);
+    if (number == KeyIndex::kUnknown) {
+      values_.push_back(make());
+      number = keys_.add(key);
+    }
+    return values_[number];
+  }
+
+ private:
+  KeyIndex keys_;
+  std::vector<Value> values_;
+};
+
 }  // namespace reveal

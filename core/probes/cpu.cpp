@@ -92,7 +92,7 @@ class CpuProbe final : public Probe {
 
  private:
   void parse() {
-    cpus_.rewind();
+    numbers_.rewind();
     CpuSet online;
     std::string_view rest = text_.parse();
     std::string_view line;
@@ -117,12 +117,7 @@ class CpuProbe final : public Probe {
 
   /// Returns its number.
   int parse_cpu(std::string_view key, std::string_view line) {
-    const std::size_t known = cpus_.find(key);
-    if (known == KeyIndex::kUnknown) {
-      cpus_.add(key);
-      numbers_.push_back(static_cast<int>(parse_int(key.substr(3)).value_or(-1)));
-    }
-    const int cpu = numbers_[known == KeyIndex::kUnknown ? numbers_.size() - 1 : known];
+    const int cpu = numbers_.at(key, [key] { return static_cast<int>(parse_int(key.substr(3)).value_or(-1)); });
     for (std::size_t column = 0; column < kColumns; ++column) {
       const std::string_view word = cut_word(line);
       std::int64_t ticks = 0;
@@ -149,8 +144,7 @@ class CpuProbe final : public Probe {
   DiffedText text_;
   Family& activity_;
   Family& run_queue_;
-  KeyIndex cpus_;
-  std::vector<int> numbers_;
+  KeyedValues<int> numbers_;
   CpuSet online_;
 };
 

@@ -255,8 +255,8 @@ class FileSystemProbe final : public Probe {
       if (!whole || found == places_.end()) continue;
       Place& place = found->second;
       if (place.bytes == Family::kNoChannel) {
-        place.bytes = add_all(0, kBytes, found->first);
-        place.files = add_all(1, kFiles, found->first);
+        place.bytes = families_[0]->add_all(kBytes, found->first);
+        place.files = families_[1]->add_all(kFiles, found->first);
       }
       for (std::size_t i = 0; i < std::size(kBytes); ++i) {
         families_[0]->set(place.bytes + static_cast<std::int32_t>(i), values[i]);
@@ -266,12 +266,6 @@ class FileSystemProbe final : public Probe {
         families_[1]->set(place.files + static_cast<std::int32_t>(i), values[std::size(kBytes) + i]);
       }
     }
-  }
-
-  std::int32_t add_all(std::size_t family, std::span<const MetricHelp> metrics, const std::string& instance) {
-    const auto first = static_cast<std::int32_t>(families_[family]->channels().size());
-    for (const MetricHelp& metric : metrics) families_[family]->add(metric.name, instance);
-    return first;
   }
 
   void watch_servers() {

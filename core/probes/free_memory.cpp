@@ -54,7 +54,7 @@ class FreeBlocksProbe final : public Probe {
  private:
   void parse() {
     blocks_.begin();
-    keys_.rewind();
+    channels_.rewind();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
@@ -65,12 +65,8 @@ class FreeBlocksProbe final : public Probe {
         std::int64_t value = 0;
         if (!parse_counter(word, value)) break;
         name_.assign(zone).append(1, ' ').append(std::to_string(order));
-        std::size_t number = keys_.find(name_);
-        if (number == KeyIndex::kUnknown) {
-          number = keys_.add(name_);
-          channels_.push_back(blocks_.add("free_blocks.order" + std::to_string(order), zone));
-        }
-        text_.set(word, blocks_, channels_[number]);
+        const auto add = [&] { return blocks_.add("free_blocks.order" + std::to_string(order), zone); };
+        text_.set(word, blocks_, channels_.at(name_, add));
       }
     }
   }
@@ -79,8 +75,7 @@ class FreeBlocksProbe final : public Probe {
   DiffedText text_;
   Family& blocks_;
   std::string name_;  // "node0/Normal 9"; kept, so that nothing is allocated
-  KeyIndex keys_;
-  std::vector<std::int32_t> channels_;
+  KeyedValues<std::int32_t> channels_;
 };
 
 class ZonesProbe final : public Probe {
@@ -102,7 +97,7 @@ class ZonesProbe final : public Probe {
   /// ..., the lists of each cpu.
   void parse(std::string_view rest) {
     pages_.begin();
-    keys_.rewind();
+    channels_.rewind();
     std::string_view line;
     std::string zone;
     bool wanted = false;
@@ -131,21 +126,18 @@ class ZonesProbe final : public Probe {
 
   void store(const std::string& zone, std::string_view key, std::int64_t value) {
     name_.assign(zone).append(1, ' ').append(key);
-    std::size_t number = keys_.find(name_);
-    if (number == KeyIndex::kUnknown) {
-      number = keys_.add(name_);
+    const std::int32_t channel = channels_.at(name_, [&] {
       const bool left_out = std::find(kLeftOut.begin(), kLeftOut.end(), key) != kLeftOut.end();
       const std::string_view own = key.starts_with("nr_") ? key.substr(3) : key;
-      channels_.push_back(left_out ? Family::kNoChannel : pages_.add("zone." + std::string(own), zone));
-    }
-    pages_.set(channels_[number], value);
+      return left_out ? Family::kNoChannel : pages_.add("zone." + std::string(own), zone);
+    });
+    pages_.set(channel, value);
   }
 
   KernelFile file_;
   Family& pages_;
   std::string name_;  // "node0/Normal min"
-  KeyIndex keys_;
-  std::vector<std::int32_t> channels_;
+  KeyedValues<std::int32_t> channels_;
 };
 
 std::unique_ptr<Probe> open_free_blocks(const ProbeContext& context) {

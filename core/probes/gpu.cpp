@@ -435,12 +435,7 @@ class GpuProbe final : public Probe {
       rows_.take("gpu", head, "job", line);
       return;
     }
-    const auto pid = parse_int(cut_word(line));
-    const std::string_view gpu = cut_word(line);
-    if (!pid || context_.slots == nullptr) return;
-    for (const ProcessSlot& slot : context_.slots->slots()) {
-      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
-    }
+    rows_.take_process(context_.slots, line);
   }
 
   void take_cost(std::string_view what, std::string_view line) {

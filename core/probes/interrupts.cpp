@@ -94,14 +94,11 @@ class MatrixProbe final : public Probe {
     std::string_view key = cut_word(line);
     if (key.size() < 2 || key.back() != ':') return;
     key.remove_suffix(1);
-    std::size_t number = rows_.find(key);
-    if (number == KeyIndex::kUnknown) {
-      number = rows_.add(key);
-      Row row{.metric = std::string(prefix_) + std::string(key), .total = key == "ERR" || key == "MIS"};
-      if (!row.total) row.place = counts_.add_metric(row.metric);
-      known_.push_back(std::move(row));
-    }
-    Row& row = known_[number];
+    Row& row = rows_.at(key, [&] {
+      Row made{.metric = std::string(prefix_) + std::string(key), .total = key == "ERR" || key == "MIS"};
+      if (!made.total) made.place = counts_.add_metric(made.metric);
+      return made;
+    });
     std::int64_t count = 0;
     if (row.total) {
       if (parse_counter(cut_word(line), count)) store_total(row, count);
@@ -136,8 +133,7 @@ class MatrixProbe final : public Probe {
   DiffedText text_;
   std::string header_;
   std::vector<int> column_cpu_;  // -1: a column of something else
-  KeyIndex rows_;
-  std::vector<Row> known_;
+  KeyedValues<Row> rows_;
 };
 
 std::unique_ptr<Probe> open_interrupts(const ProbeContext& context) {

@@ -109,7 +109,7 @@ class JobMemoryProbe final : public Probe {
   void parse() {
     memory_->begin();
     events_->begin();
-    keys_.rewind();
+    channels_.rewind();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
@@ -121,19 +121,15 @@ class JobMemoryProbe final : public Probe {
       const std::string_view word = cut_word(line);
       std::int64_t value = 0;
       if (key == prefix_ || !parse_counter(word, value)) continue;
-      std::size_t number = keys_.find(key);
-      if (number == KeyIndex::kUnknown) {
-        number = keys_.add(key);
-        channels_.push_back(channel_of(key.substr(prefix_.size())));
-      }
-      text_.set(word, *channels_[number].family, channels_[number].number);
+      const Channel& channel = channels_.at(key, [&] { return channel_of(key.substr(prefix_.size())); });
+      text_.set(word, *channel.family, channel.number);
     }
   }
 
   /// "anon N0=4096 N1=0", or in version 1 "hierarchical_anon=1 N0=1 N1=0"
   void parse_numa() {
     numa_->begin();
-    numa_keys_.rewind();
+    numa_channels_.rewind();
     std::string_view rest = numa_text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
@@ -155,12 +151,9 @@ class JobMemoryProbe final : public Probe {
     if (word.front() != 'N' || equals == std::string_view::npos) return;
     const std::string_view node = word.substr(1, equals - 1);
     name_.assign(key).append(1, ' ').append(node);
-    std::size_t number = numa_keys_.find(name_);
-    if (number == KeyIndex::kUnknown) {
-      number = numa_keys_.add(name_);
-      numa_channels_.push_back(numa_->add("memory_numa." + std::string(key), "node" + std::string(node), "job"));
-    }
-    numa_text_.set(word.substr(equals + 1), *numa_, numa_channels_[number], numa_unit_);
+    const std::int32_t channel = numa_channels_.at(
+        name_, [&] { return numa_->add("memory_numa." + std::string(key), "node" + std::string(node), "job"); });
+    numa_text_.set(word.substr(equals + 1), *numa_, channel, numa_unit_);
   }
 
   static bool counts(std::string_view key) {
@@ -183,13 +176,11 @@ class JobMemoryProbe final : public Probe {
   std::int64_t numa_unit_ = 1;
   DiffedText numa_text_;
   Family* numa_ = nullptr;
-  KeyIndex numa_keys_;  // "anon 0"
-  std::vector<std::int32_t> numa_channels_;
-  std::string name_;  // kept, so that nothing is allocated
+  KeyedValues<std::int32_t> numa_channels_;  // "anon 0"
+  std::string name_;                         // kept, so that nothing is allocated
   Family* memory_ = nullptr;
   Family* events_ = nullptr;
-  KeyIndex keys_;
-  std::vector<Channel> channels_;
+  KeyedValues<Channel> channels_;
 };
 
 std::unique_ptr<Probe> open_job_memory(const ProbeContext& context) {

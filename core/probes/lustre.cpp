@@ -72,7 +72,7 @@ class LustreProbe final : public Probe {
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
     for (Mount& mount : mounts_) {
-      mount.keys.rewind();
+      mount.places.rewind();
       std::string_view rest = mount.file.read();
       std::string_view text;
       Line line;
@@ -92,17 +92,11 @@ class LustreProbe final : public Probe {
   struct Mount {
     std::string name;
     KernelFile file;
-    KeyIndex keys;
-    std::vector<Place> places;
+    KeyedValues<Place> places;
   };
 
   void store(Mount& mount, const Line& line) {
-    std::size_t number = mount.keys.find(line.name);
-    if (number == KeyIndex::kUnknown) {
-      number = mount.keys.add(line.name);
-      mount.places.push_back(add_channels(mount, line));
-    }
-    const Place& place = mount.places[number];
+    const Place& place = mount.places.at(line.name, [&] { return add_channels(mount, line); });
     families_[1]->set(place.calls, line.samples);
     if (!line.has_sum) return;
     families_[0]->set(place.bytes, line.sum);

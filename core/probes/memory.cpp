@@ -75,7 +75,7 @@ class MemoryProbe final : public Probe {
   void parse() {
     bytes_.begin();
     pages_.begin();
-    keys_.rewind();
+    places_.rewind();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) parse_line(line);
@@ -90,23 +90,20 @@ class MemoryProbe final : public Probe {
     std::int64_t value = 0;
     if (!parse_counter(word, value)) return;
     const bool kib = cut_word(line) == "kB";
-    std::size_t number = keys_.find(key);
-    if (number == KeyIndex::kUnknown) {
-      number = keys_.add(key);
-      channels_.push_back((kib ? bytes_ : pages_).add(metric_of(key)));
-      in_bytes_.push_back(kib);
-    }
-    if (in_bytes_[number] != kib) return;
-    text_.set(word, kib ? bytes_ : pages_, channels_[number], kib ? 1024 : 1);
+    Family& family = kib ? bytes_ : pages_;
+    const Place& place = places_.at(key, [&] { return Place{family.add(metric_of(key)), kib}; });
+    if (place.in_bytes == kib) text_.set(word, family, place.channel, kib ? 1024 : 1);
   }
 
+  struct Place {
+    std::int32_t channel;
+    bool in_bytes;
+  };
   KernelFile file_;
   DiffedText text_;
   Family& bytes_;
   Family& pages_;
-  KeyIndex keys_;
-  std::vector<std::int32_t> channels_;
-  std::vector<bool> in_bytes_;
+  KeyedValues<Place> places_;
 };
 
 std::unique_ptr<Probe> open_memory(const ProbeContext& context) {

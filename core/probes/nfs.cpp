@@ -100,7 +100,7 @@ class NfsProbe final : public Probe {
       const bool by_kind = i < 3;
       if (i < 5) families_[i]->expect(kMostLater * kFamilies[i].metrics.size() * (by_kind ? kOwnKinds.size() + 1 : 1));
     }
-    for (const MetricHelp& metric : kRpc) families_.back()->add(metric.name);
+    families_.back()->add_all(kRpc);
   }
 
   void sample() noexcept override {
@@ -187,10 +187,7 @@ class NfsProbe final : public Probe {
       if (!parse_counter(cut_word(line), value)) return;
     }
     Family& family = *families_[3];
-    if (mount_->bytes == Family::kNoChannel) {
-      mount_->bytes = static_cast<std::int32_t>(family.channels().size());
-      for (const MetricHelp& metric : kMountBytes) family.add(metric.name, mount_->point);
-    }
+    if (mount_->bytes == Family::kNoChannel) mount_->bytes = family.add_all(kMountBytes, mount_->point);
     for (std::size_t i = 0; i < values.size(); ++i) family.set(mount_->bytes + static_cast<std::int32_t>(i), values[i]);
   }
 
@@ -240,9 +237,9 @@ class NfsProbe final : public Probe {
         return;
       }
       const std::string instance = mount_->point + ':' + std::string(kind);
-      request.counts = add_all(0, kCounts, instance);
-      request.bytes = add_all(1, kBytes, instance);
-      request.times = add_all(2, kTimes, instance);
+      request.counts = families_[0]->add_all(kCounts, instance);
+      request.bytes = families_[1]->add_all(kBytes, instance);
+      request.times = families_[2]->add_all(kTimes, instance);
       // A trace has no increase of a channel's first value. Here the value before is known: it is stored first, so that
       // the increase of the next row has both. Many kinds happen within one row, and never again.
       if (request.idle) {
@@ -262,12 +259,6 @@ class NfsProbe final : public Probe {
     families_[2]->set(request.times, scaled(values[queue], kMillisecond));
     families_[2]->set(request.times + 1, scaled(values[round_trip], kMillisecond));
     families_[2]->set(request.times + 2, scaled(values[execute], kMillisecond));
-  }
-
-  std::int32_t add_all(std::size_t family, std::span<const MetricHelp> metrics, const std::string& instance) {
-    const auto first = static_cast<std::int32_t>(families_[family]->channels().size());
-    for (const MetricHelp& metric : metrics) families_[family]->add(metric.name, instance);
-    return first;
   }
 
   // "rpc calls retransmissions authentications"

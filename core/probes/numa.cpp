@@ -106,14 +106,13 @@ class NumaProbe final : public Probe {
     std::string name;
     KernelFile file;
     DiffedText text;
-    KeyIndex keys;
-    std::vector<std::int32_t> channels;
+    KeyedValues<std::int32_t> channels;
   };
 
   void parse() {
     family_->begin();
     for (Node& node : nodes_) {
-      node.keys.rewind();
+      node.channels.rewind();
       std::string_view rest = node.text.parse();
       std::string_view line;
       while (next_line(rest, line)) parse_line(node, line);
@@ -133,13 +132,11 @@ class NumaProbe final : public Probe {
     const bool kib = cut_word(line) == "kB";
     const bool bytes = family_->spec().unit == Unit::bytes;
     if (bytes != kib) return;  // huge pages are counted, not measured
-    std::size_t number = node.keys.find(key);
-    if (number == KeyIndex::kUnknown) {
-      number = node.keys.add(key);
+    const std::int32_t channel = node.channels.at(key, [&] {
       const std::string metric = text_.metric_of(key);
-      node.channels.push_back(metric.empty() ? Family::kNoChannel : family_->add(metric, node.name));
-    }
-    node.text.set(word, *family_, node.channels[number], kib ? 1024 : 1);
+      return metric.empty() ? Family::kNoChannel : family_->add(metric, node.name);
+    });
+    node.text.set(word, *family_, channel, kib ? 1024 : 1);
   }
 
   const NodeText& text_;

@@ -72,8 +72,9 @@ class SnmpProbe final : public Probe {
 
  private:
   struct Parsed {
-    KeyIndex headers;                                 // whole lines of names: they never change on one kernel
-    std::vector<std::vector<std::int32_t>> channels;  // by header and column: counter c as c, level l as -2 - l
+    /// Keys are whole lines of names, which never change on one kernel; values by column: counter c as c, level l as
+    /// -2 - l.
+    KeyedValues<std::vector<std::int32_t>> headers;
   };
   using Place = NamespaceTexts<Parsed>::Place;
 
@@ -90,13 +91,9 @@ class SnmpProbe final : public Probe {
   }
 
   void parse_pair(Place& place, std::string_view names, std::string_view values) {
-    std::size_t header = place.headers.find(names);
-    if (header == KeyIndex::kUnknown) {
-      header = place.headers.add(names);
-      place.channels.push_back(channels_of(place, names));
-    }
+    const std::vector<std::int32_t>& channels = place.headers.at(names, [&] { return channels_of(place, names); });
     if (cut_word(values) != cut_word(names)) return;
-    for (const std::int32_t channel : place.channels[header]) {
+    for (const std::int32_t channel : channels) {
       const std::string_view word = cut_word(values);
       if (channel >= 0)
         place.text.set(word, counters_, channel);

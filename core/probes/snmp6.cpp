@@ -40,14 +40,13 @@ class Snmp6Probe final : public Probe {
 
  private:
   struct Parsed {
-    KeyIndex keys;
-    std::vector<std::int32_t> channels;
+    KeyedValues<std::int32_t> channels;
   };
 
   void parse() {
     counters_.begin();
     for (auto& place : texts_.places()) {
-      place.keys.rewind();
+      place.channels.rewind();
       std::string_view rest = place.text.parse();
       std::string_view line;
       while (next_line(rest, line)) {
@@ -55,13 +54,11 @@ class Snmp6Probe final : public Probe {
         const std::string_view word = cut_word(line);
         std::int64_t value = 0;
         if (!parse_counter(word, value)) continue;
-        std::size_t number = place.keys.find(key);
-        if (number == KeyIndex::kUnknown) {
-          number = place.keys.add(key);
+        const std::int32_t channel = place.channels.at(key, [&] {
           const std::string metric = metric_of(key);
-          place.channels.push_back(metric.empty() ? Family::kNoChannel : counters_.add(metric, place.instance));
-        }
-        place.text.set(word, counters_, place.channels[number]);
+          return metric.empty() ? Family::kNoChannel : counters_.add(metric, place.instance);
+        });
+        place.text.set(word, counters_, channel);
       }
     }
   }

@@ -59,8 +59,7 @@ class SocketsProbe final : public Probe {
     std::int64_t scale = 1;
   };
   struct Parsed {
-    KeyIndex keys;  // "tcp_inuse"
-    std::vector<Channel> channels;
+    KeyedValues<Channel> channels;  // "tcp_inuse"
   };
   using Texts = NamespaceTexts<Parsed>;
 
@@ -69,7 +68,7 @@ class SocketsProbe final : public Probe {
     memory_.begin();
     for (Texts& texts : texts_) {
       for (Texts::Place& place : texts.places()) {
-        place.keys.rewind();
+        place.channels.rewind();
         std::string_view rest = place.text.parse();
         std::string_view line;
         while (next_line(rest, line)) parse_line(place, line);
@@ -86,12 +85,7 @@ class SocketsProbe final : public Probe {
       std::int64_t value = 0;
       if (!parse_counter(word, value)) return;
       name_.assign(protocol.substr(0, protocol.size() - 1)).append(1, '_').append(key);
-      std::size_t number = place.keys.find(name_);
-      if (number == KeyIndex::kUnknown) {
-        number = place.keys.add(name_);
-        place.channels.push_back(channel_of(protocol, key, place.instance));
-      }
-      const Channel& channel = place.channels[number];
+      const Channel& channel = place.channels.at(name_, [&] { return channel_of(protocol, key, place.instance); });
       place.text.set(word, *channel.family, channel.number, channel.scale);
     }
   }

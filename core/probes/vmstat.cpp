@@ -50,7 +50,7 @@ class VmstatProbe final : public Probe {
   void parse() {
     events_.begin();
     levels_.begin();
-    keys_.rewind();
+    places_.rewind();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
@@ -58,13 +58,11 @@ class VmstatProbe final : public Probe {
       const std::string_view word = cut_word(line);
       std::int64_t value = 0;
       if (key.empty() || !parse_counter(word, value)) continue;
-      std::size_t number = keys_.find(key);
-      if (number == KeyIndex::kUnknown) {
-        number = keys_.add(key);
+      const Place& place = places_.at(key, [&] {
         Family& family = is_level(key) ? levels_ : events_;
-        places_.push_back({&family, family.add("vmstat." + std::string(key))});
-      }
-      text_.set(word, *places_[number].family, places_[number].channel);
+        return Place{&family, family.add("vmstat." + std::string(key))};
+      });
+      text_.set(word, *place.family, place.channel);
     }
   }
 
@@ -76,8 +74,7 @@ class VmstatProbe final : public Probe {
   DiffedText text_;
   Family& events_;
   Family& levels_;
-  KeyIndex keys_;
-  std::vector<Place> places_;
+  KeyedValues<Place> places_;
 };
 
 std::unique_ptr<Probe> open_vmstat(const ProbeContext& context) {

@@ -25,6 +25,12 @@ Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), spec_(spe
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
 }
 
+std::int32_t Family::add_all(std::span<const MetricHelp> metrics, std::string_view instance) {
+  const auto first = static_cast<std::int32_t>(channels_.size());
+  for (const MetricHelp& metric : metrics) add(metric.name, instance);
+  return first;
+}
+
 std::int32_t Family::add(std::string_view metric, std::string_view instance, std::string_view role,
                          std::int64_t before) {
   if (!sink_.muted_) {

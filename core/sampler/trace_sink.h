@@ -53,6 +53,8 @@ class Family {
   /// counter until now, if known.
   std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node",
                    std::int64_t before = kMissing);
+  /// All metrics of a table for one instance. Returns the place of the first one; the others follow.
+  std::int32_t add_all(std::span<const MetricHelp> metrics, std::string_view instance = {});
   void died(std::int32_t channel);
   /// Reserves space in the trace for so many more channels. Call it before the trace begins.
   void expect(std::size_t later);

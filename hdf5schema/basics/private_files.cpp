@@ -92,6 +92,11 @@ std::string flaw_of(const std::string& path, Privacy privacy) {
 
 }  // namespace
 
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 void make_private_directory(const std::string& path, Privacy privacy) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);

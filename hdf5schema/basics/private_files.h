@@ -13,6 +13,9 @@
 
 namespace reveal {
 
+/// The path without slashes at its end: with one, open() follows a link in spite of O_NOFOLLOW.
+[[nodiscard]] std::string without_slash(std::string path);
+
 /// Requirements for a directory of this user that already exists.
 enum class Privacy : std::uint8_t {
   others_do_not_write,  // in the user's own places, where links are the user's choice

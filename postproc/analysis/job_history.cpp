@@ -14,8 +14,6 @@
 #include "postproc/history/history_words.h"
 #include "postproc/history/pair_history.h"
 #include "postproc/history/run_identity.h"
-#include "postproc/history/run_index.h"
-#include "postproc/history/run_record.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/telemetry/publish.h"
 #include "postproc/telemetry/snapshot_facts.h"

@@ -6,10 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "postproc/analysis/job_report.h"
+#include "postproc/analysis/input_problems.h"
+#include "postproc/analysis/node_summary.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/history/run_index.h"
 #include "postproc/history/run_record.h"
+#include "postproc/report/report.h"
 
 namespace reveal {
+
+/// Whether and where earlier runs are looked for. As it is built, nowhere: tests must not meet a user's own runs.
+struct HistoryOptions {
+  bool enabled = false;
+  std::string why_not = "it was not requested";  // enabled
+  StatePlace state;  // place of the index; without one only the runs beside this one are known
+};
+
+/// The options for a program of the user: [report] history, and none as root.
+[[nodiscard]] HistoryOptions history_options(const AnalysisSettings& settings);
 
 /// This run as the history keeps it for later ones.
 struct KeptRun {

@@ -410,8 +410,9 @@ std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   constexpr std::size_t kPerScanned = 8;         // two series of single precision
   constexpr std::size_t kInPieces = 600'000'000;
   constexpr std::size_t kPerStep = 2 * sizeof(TrainingStep);  // a rank's courses are as large as its steps
+  constexpr std::size_t kPerCollective = sizeof(SampledCollective) + sizeof(void*);
   const std::size_t tables =
-      stream.step_count() * kPerStep + stream.collective_count() * (sizeof(SampledCollective) + sizeof(void*));
+      stream.table_size<TrainingStep>() * kPerStep + stream.table_size<SampledCollective>() * kPerCollective;
   if (!in_one_piece) return kInPieces + tables;
   const std::size_t channels = stream.trace().telemetry.channels.size();
   // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
@@ -464,8 +465,7 @@ std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::sp
   TraceStream stream(path);
   const bool in_one_piece = find_pipeline(settings.front().pipeline).needs_whole_job || fits_in_memory(stream);
   const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
-  stream.read_steps();
-  stream.read_collectives();
+  stream.read_tables();
   const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {
     stream.read(begin, count, piece);
     if (in_one_piece) stream.close();

@@ -7,11 +7,12 @@
 #include <string_view>
 
 #include "postproc/telemetry/derived.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
 
-constexpr double kLeastShare = 0.8;
+constexpr double kEnough = 0.8;  // share of the run
 /// Without one of them nearly no rule can look at anything.
 constexpr std::string_view kLeastSet[] = {"job.cpu_time", "cpu.user", "cpu.system", "cpu.idle"};
 
@@ -31,10 +32,10 @@ RuleContext::Metrics with_inputs(const RuleContext::Metrics& metrics) {
 }  // namespace
 
 std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals> totals, std::size_t samples) {
-  if (trace.samples_present < kLeastShare * trace.samples_expected) {
+  if (trace.samples_present < kEnough * trace.samples_expected) {
     return fmt::format("{:.0f} of {:.0f} samples were recorded ({:.0f} %), at least {:.0f} % are needed",
                        trace.samples_present, trace.samples_expected,
-                       100 * trace.samples_present / trace.samples_expected, 100 * kLeastShare);
+                       100 * trace.samples_present / trace.samples_expected, 100 * kEnough);
   }
   std::size_t most = 0;
   for (std::size_t i = 0; i < totals.size(); ++i) {
@@ -44,9 +45,23 @@ std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals
   }
   if (most == 0) return "neither the cpu time of the job nor that of the node's cpus was measured";
   const double share = static_cast<double>(most) / static_cast<double>(samples);
-  if (share >= kLeastShare) return "";
+  if (share >= kEnough) return "";
   return fmt::format("cpu time is known for {:.0f} % of the run, at least {:.0f} % are needed", 100 * share,
-                     100 * kLeastShare);
+                     100 * kEnough);
+}
+
+NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob& job) {
+  NotJudged nodes;
+  for (const NodeSummary& summary : summaries) {
+    std::string reason = summary.insufficient;
+    // A killed collector has recorded nothing of the rest.
+    if (reason.empty() && !summary.complete && summary.seconds < kEnough * job.ran_seconds.value_or(0)) {
+      reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
+                           duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kEnough);
+    }
+    if (!reason.empty() || !summary.damaged.empty()) nodes.push_back({summary.node, reason, summary.damaged});
+  }
+  return nodes;
 }
 
 std::vector<LostPart> lost_evidence(std::span<const LostPart> lost, const RuleContext::Metrics& asked_for) {

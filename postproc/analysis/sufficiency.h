@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "postproc/analysis/channel_totals.h"
+#include "postproc/analysis/node_summary.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/report/verdict.h"
 #include "postproc/telemetry/load.h"
 
 namespace reveal {
@@ -15,6 +17,9 @@ namespace reveal {
 /// `samples` of the trace, one per channel of its telemetry.
 [[nodiscard]] std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals> totals,
                                          std::size_t samples);
+
+/// The nodes of a job whose summaries do not show them to be healthy: too little was recorded, or a part is damaged.
+[[nodiscard]] NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob& job);
 
 /// Returns the damaged parts in which a finding could have been: the channels that detectors or rules read.
 [[nodiscard]] std::vector<LostPart> lost_evidence(std::span<const LostPart> lost,

@@ -449,8 +449,7 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
   for (const ListedTrace& listed : traces) {
     left_out.take([&] {
       TraceStream stream(listed.path);
-      stream.read_steps();
-      stream.read_collectives();
+      stream.read_tables();
       const std::string& node = stream.trace().header.node.empty() ? listed.node : stream.trace().header.node;
       left_out.need_first_of(node, listed.path);
       Marked marked = marked_on(node, report);

@@ -56,7 +56,7 @@ class Check final : public Command {
       const AnalysisSettings settings = common.settings();
       return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : check_job(settings, common));
     } catch (const std::exception& error) {
-      put(unknown_as_metrics(utc_now_ns()));
+      write_beside(textfile_, unknown_as_metrics(utc_now_ns()));
       print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");
       return static_cast<int>(NodeStatus::unknown);
     }
@@ -127,7 +127,7 @@ class Check final : public Command {
 
   NodeStatus look(const NodeTrace& trace, const AnalysisSettings& settings, const CommonOptions& common) const {
     const NodeCheck check = checked(trace, settings);
-    put(check_as_metrics(check));
+    write_beside(textfile_, check_as_metrics(check));
     print(in_words(check, common));
     return status_of(check);
   }
@@ -146,16 +146,6 @@ class Check final : public Command {
   [[nodiscard]] std::string in_words(const NodeCheck& check, const CommonOptions& common) const {
     if (common.json) return check_as_json(check);
     return all_ ? check_as_text(check, static_cast<std::size_t>(common.style().width)) : check_line(check) + "\n";
-  }
-
-  /// The findings matter more than the file.
-  void put(const std::string& metrics) const {
-    if (textfile_.empty()) return;
-    try {
-      write_output(textfile_, metrics, Output::whole);
-    } catch (const Error& error) {
-      complain(error.what());
-    }
   }
 
   std::string target_, textfile_, root_ = "/";

@@ -13,7 +13,6 @@
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/mail/site_mailer.h"
-#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
@@ -46,20 +45,11 @@ class Mailer final : public Command {
       return query_confined(file, kReadingOneMail, work);
     };
     const SiteMailerOutcome outcome = run_site_mailer(mailer_, settings);
-    if (!textfile_.empty() && !outcome.metrics.empty()) put(outcome.metrics);
+    if (!outcome.metrics.empty()) write_beside(textfile_, outcome.metrics);
     return print_outcome(outcome.mails, common);
   }
 
  private:
-  /// The mails matter more than the file.
-  void put(const std::string& metrics) const {
-    try {
-      write_output(textfile_, metrics, Output::whole);
-    } catch (const Error& error) {
-      complain(error.what());
-    }
-  }
-
   [[nodiscard]] int print_outcome(const MailOutcome& outcome, const CommonOptions& common) const {
     if (common.json) {
       print(outcome_as_json(outcome));

@@ -4,7 +4,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/file_pattern.h"
-#include "postproc/analysis/job_report.h"
+#include "postproc/analysis/job_summaries.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/telemetry/publish.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -26,6 +27,15 @@ void print(const std::string& text) {
   const std::string& all = prints_on_terminal() ? shown : text;
   const bool taken = std::fwrite(all.data(), 1, all.size(), stdout) == all.size();
   if (std::fflush(stdout) != 0 || !taken) throw Error("standard output: cannot be written");
+}
+
+void write_beside(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  try {
+    write_output(path, text, Output::whole);
+  } catch (const Error& error) {
+    complain(error.what());
+  }
 }
 
 Progress::Progress() {

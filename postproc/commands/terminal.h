@@ -16,6 +16,9 @@ void complain(const std::string& text);
 /// Prints to stdout; on a terminal without control characters. Throws Error if it cannot be written.
 void print(const std::string& text);
 
+/// Writes a file beside the results, which matter more: complains if it cannot be written. Nothing for no path.
+void write_beside(const std::string& path, const std::string& text);
+
 /// One line on the terminal for work that takes longer than two seconds; silent elsewhere.
 class Progress {
  public:

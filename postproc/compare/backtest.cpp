@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
 #include "postproc/analysis/job_report.h"
@@ -115,9 +116,7 @@ std::string_view name_of(RuleState state) noexcept {
 }
 
 std::optional<RuleState> rule_state_of(std::string_view name) noexcept {
-  const auto* const known = std::find(std::begin(kRuleStates), std::end(kRuleStates), name);
-  if (known == std::end(kRuleStates)) return std::nullopt;
-  return static_cast<RuleState>(known - std::begin(kRuleStates));
+  return enumerator_of<RuleState>(kRuleStates, name);
 }
 
 std::string_view name_of(BacktestOutcome outcome) noexcept {

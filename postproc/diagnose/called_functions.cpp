@@ -124,6 +124,21 @@ bool is_measured_enough(const RuleContext& context, std::size_t measured) {
   return measured > 0 && context.seconds(measured) >= context.threshold("min_measured");
 }
 
+std::optional<BusyProcess> busiest_process(const RuleContext& context, Interval at,
+                                           const std::map<std::string, CallSums>& processes) {
+  constexpr double kMostWindows = 0.5;
+  const auto most = std::max_element(processes.begin(), processes.end(),
+                                     [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
+  if (at.length() == 0 || most == processes.end() || !most->second.dearest) return std::nullopt;
+  const auto& [name, calls] = *most;
+  if (!is_measured_enough(context, calls.measured_steps())) return std::nullopt;
+  const double seconds = context.seconds(calls.measured_steps());
+  const double share = calls.seconds / seconds;
+  if (share < context.threshold("min_share") || share_of_windows(context, calls, at) < kMostWindows)
+    return std::nullopt;
+  return BusyProcess{.name = name, .calls = calls, .seconds = seconds, .share = share, .rate = calls.calls / seconds};
+}
+
 std::string part_measured(const RuleContext& context, std::size_t measured, Interval at) {
   constexpr double kNearlyAll = 0.95;  // single rows may come late
   if (static_cast<double>(measured) >= kNearlyAll * static_cast<double>(at.length())) return "";

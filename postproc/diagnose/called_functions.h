@@ -45,6 +45,20 @@ using CallKind = std::function<bool(const CallFacts&)>;
 /// They were measured for the rule's min_measured.
 [[nodiscard]] bool is_measured_enough(const RuleContext& context, std::size_t measured);
 
+/// A process that was in some calls all the time.
+struct BusyProcess {
+  std::string name;
+  CallSums calls;
+  double seconds = 0;  // measured
+  double share = 0;    // part of it in the calls; above 1 if several threads were in them
+  double rate = 0;     // calls per second
+};
+
+/// The process with the most time in its calls; nothing if that is less than the rule's min_share, if they were
+/// measured for less than its min_measured, or if fewer than half of the windows have one.
+[[nodiscard]] std::optional<BusyProcess> busiest_process(const RuleContext& context, Interval at,
+                                                         const std::map<std::string, CallSums>& processes);
+
 /// "; measured in 12 of 32 s"; "" if they were measured in (nearly) all of the interval.
 [[nodiscard]] std::string part_measured(const RuleContext& context, std::size_t measured, Interval at);
 

@@ -12,10 +12,12 @@ std::string_view name_of(NodeStatus status) noexcept {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-void set_muted_aside(NodeCheck& check, const AnalysisSettings& settings) {
+void finish_check(NodeCheck& check, const AnalysisSettings& settings) {
   for (const MutedFinding& muted : take_muted(check.findings, settings)) {
     check.not_checked.push_back({muted.id, "it found something, but is muted: " + muted.reason});
   }
+  std::stable_sort(check.findings.begin(), check.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
 }
 
 NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings) {
@@ -28,9 +30,7 @@ NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& sett
     run_rule(*rule, node, settings, check.findings, check.not_checked);
     if (check.not_checked.size() == silent) check.asked.emplace_back(rule->id);
   }
-  set_muted_aside(check, settings);
-  std::stable_sort(check.findings.begin(), check.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+  finish_check(check, settings);
   return check;
 }
 

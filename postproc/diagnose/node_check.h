@@ -23,8 +23,8 @@ struct NodeCheck {
   std::vector<NotChecked> not_checked;  // the others
 };
 
-/// Muted findings become lines of not_checked.
-void set_muted_aside(NodeCheck& check, const AnalysisSettings& settings);
+/// Once all rules were asked: muted findings become lines of not_checked, and the most severe one comes first.
+void finish_check(NodeCheck& check, const AnalysisSettings& settings);
 
 [[nodiscard]] NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings);
 

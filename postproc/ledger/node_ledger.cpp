@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -138,9 +139,7 @@ std::string_view name_of(LossKnown how) noexcept {
 }
 
 std::optional<LossKnown> loss_known_of(std::string_view name) noexcept {
-  const auto* const known = std::find(std::begin(kLossNames), std::end(kLossNames), name);
-  if (known == std::end(kLossNames)) return std::nullopt;
-  return static_cast<LossKnown>(known - std::begin(kLossNames));
+  return enumerator_of<LossKnown>(kLossNames, name);
 }
 
 std::vector<LedgerLine> ledger_lines(const std::string& report_json) {

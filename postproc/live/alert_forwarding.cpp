@@ -82,11 +82,9 @@ class LinesOfFile final : public NewsReceiver {
 
 class FilesOfDirectory final : public NewsReceiver {
  public:
-  FilesOfDirectory(const std::filesystem::path& path, std::size_t most) : path_(path), most_(most) {
-    std::string name = path.string();
-    while (name.size() > 1 && name.back() == '/') name.pop_back();  // "link/" would be followed
-    static_cast<void>(open_private_directory(name));
-    path_ = name;
+  FilesOfDirectory(const std::filesystem::path& path, std::size_t most)
+      : path_(without_slash(path.string())), most_(most) {
+    static_cast<void>(open_private_directory(path_.string()));
   }
 
   void take(const ForwardedNews& news) override {

@@ -45,7 +45,7 @@ bool stands_somewhere(const RankCalls& rank) {
 SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& settings) {
   if (!EffectiveRule(kHangRule, settings).enabled()) return {};
   std::deque<CallHistory> histories;
-  std::vector<NodeCalls> calls;
+  std::vector<NodeRanks> ranks;
   std::vector<std::pair<LiveTrace*, LiveBlock>> blocks;
   std::vector<std::string> not_counted;
   TimeSpan job{INT64_MAX, 0};
@@ -57,7 +57,7 @@ SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& sett
       continue;
     }
     histories.push_back(call_history_of(block->telemetry));
-    calls.push_back({node->node(), histories.back()});
+    ranks.push_back({.node = node->node(), .calls = histories.back()});
     blocks.emplace_back(node, *std::move(block));
     job.begin_utc_ns = std::min(job.begin_utc_ns, node->header().begin_utc_ns);
     job.end_utc_ns = std::max(job.end_utc_ns, node->utc_of(node->rows().newest_ns()));
@@ -71,7 +71,7 @@ SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& sett
   }
   std::vector<Finding> findings = run_job_rule(
       kHangRule,
-      {.comparison = {}, .nodes = {}, .job = job, .calls = calls, .nodes_missing = not_counted, .goes_on = true},
+      {.comparison = {}, .nodes = {}, .job = job, .ranks = ranks, .nodes_missing = not_counted, .goes_on = true},
       settings);
   static_cast<void>(take_muted(findings, settings));
   if (findings.empty()) return {};

@@ -132,8 +132,8 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   return taken;
 }
 
-std::string MailQuota::share_faults(std::string directory) {
-  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();  // "link/" would be followed
+std::string MailQuota::share_faults(const std::string& path) {
+  const std::string directory = without_slash(path);
   Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
   struct stat status {};
   if (!folder || ::fstat(folder.get(), &status) != 0) return system_error(directory, errno).what();

@@ -31,7 +31,7 @@ class MailQuota {
 
   /// Faults are claimed in this directory, too, which jobs of other users share: root's, and like /tmp. Returns why it
   /// is not used, "" if it is: faults are then claimed for the jobs of this user only.
-  [[nodiscard]] std::string share_faults(std::string directory);
+  [[nodiscard]] std::string share_faults(const std::string& path);
 
   /// One of this hour's mails to this audience; "" when `per_hour` have been taken. The name is for give_back().
   [[nodiscard]] std::string take_hourly(int per_hour, Audience audience);

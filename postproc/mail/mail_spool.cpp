@@ -33,11 +33,6 @@ constexpr std::int64_t kLongestWrite = std::int64_t{24} * 3600 * kSecond;
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 constexpr mode_t kSpoolMode = S_ISVTX | S_ISGID | S_IWOTH | S_IXOTH;
 
-std::string without_slash(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would be followed
-  return path;
-}
-
 struct OpenSpool {
   Descriptor folder;
   struct stat status {};

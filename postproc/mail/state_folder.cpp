@@ -10,10 +10,8 @@
 
 namespace reveal {
 
-StateFolder::StateFolder(const std::string& directory) : path_(directory) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
-  folder_ = open_private_directory(path_);
-}
+StateFolder::StateFolder(const std::string& directory)
+    : path_(without_slash(directory)), folder_(open_private_directory(path_)) {}
 
 std::vector<std::string> StateFolder::names(std::string_view beginning) const {
   std::vector<std::string> found;

@@ -80,9 +80,7 @@ NodeCheck check_settings(const std::vector<const NodeProfile*>& nodes, const Ana
     check.asked.push_back(id);
     run_one(id, registered.check, context, rule, check.findings);
   }
-  set_muted_aside(check, settings);
-  std::stable_sort(check.findings.begin(), check.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+  finish_check(check, settings);
   return check;
 }
 

@@ -11,26 +11,11 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
-#include "postproc/peers/call_history.h"
 #include "postproc/peers/lateness.h"
+#include "postproc/peers/node_ranks.h"
 #include "postproc/peers/peers.h"
-#include "postproc/peers/step_history.h"
 
 namespace reveal {
-
-/// The training steps of one node's ranks, and how well its clock is known.
-struct NodeSteps {
-  std::string_view node;
-  const StepHistory& history;
-  std::string_view boot_id = {};  // equal: one clock
-  double clock_error_seconds = 0;
-};
-
-/// When one node's ranks called nothing that waits for other ranks.
-struct NodeCalls {
-  std::string_view node;
-  const CallHistory& history;
-};
 
 /// Everything such a rule may look at.
 struct JobRuleContext {
@@ -38,9 +23,7 @@ struct JobRuleContext {
   std::span<const NodeProfile* const> nodes;  // their snapshots' facts, whole-job levels and trends
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
-  std::span<const NodeSteps> steps = {};
-  std::span<const NodeCalls> calls = {};
-  std::span<const NodeCollectives> collectives = {};
+  std::span<const NodeRanks> ranks = {};
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
   bool goes_on = false;                             // the job still runs: more rows will come

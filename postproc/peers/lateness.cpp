@@ -10,7 +10,6 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
-#include "postproc/peers/node_clock.h"
 
 namespace reveal {
 namespace {
@@ -20,7 +19,7 @@ constexpr double kFewCalls = 0.1;          // share of the calls of the middle r
 
 /// A rank of a communicator.
 struct Entrant {
-  const NodeCollectives* node = nullptr;
+  const NodeRanks* node = nullptr;
   const CollectiveTrend* trend = nullptr;
 };
 using Entrants = std::vector<Entrant>;
@@ -32,10 +31,10 @@ bool is_possible(const CollectiveTrend& trend) {
 }
 
 /// Without an id, the place and the number of ranks tell communicators apart.
-std::vector<Entrants> entrants_by_communicator(std::span<const NodeCollectives> nodes) {
+std::vector<Entrants> entrants_by_communicator(std::span<const NodeRanks> nodes) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, Entrants> all;
-  for (const NodeCollectives& node : nodes) {
-    for (const CollectiveTrend& trend : node.history.trends) {
+  for (const NodeRanks& node : nodes) {
+    for (const CollectiveTrend& trend : node.collectives.trends) {
       if (!is_possible(trend)) continue;
       const bool known = trend.id > 0;
       all[{known ? trend.id : 0, known ? 0 : trend.communicator, known ? 0 : trend.ranks}].push_back({&node, &trend});
@@ -158,7 +157,7 @@ std::string common_function(const Entrants& entrants) {
 
 }  // namespace
 
-std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobOutcome end) {
+std::vector<MatchedCollectives> match_collectives(std::span<const NodeRanks> nodes, JobOutcome end) {
   std::vector<MatchedCollectives> all;
   for (Entrants& entrants : entrants_by_communicator(nodes)) {
     leave_out_helpers(entrants);

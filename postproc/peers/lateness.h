@@ -8,17 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/peers/collective_history.h"
+#include "postproc/peers/node_ranks.h"
 
 namespace reveal {
-
-/// The sampled collectives of one node's ranks, and how well its clock is known.
-struct NodeCollectives {
-  std::string_view node;
-  const CollectiveHistory& history;
-  std::string_view boot_id = {};  // equal: one clock
-  double clock_error_seconds = 0;
-};
 
 struct RankLateness {
   std::string_view node, rank;
@@ -43,6 +35,6 @@ enum class JobOutcome : bool { not_known, well };
 
 /// By communicators whose ranks share an id. Without one, ranks may have been seen from different calls on: then those
 /// that made equally many calls are matched, and those of a job that ended well, by the last call.
-[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobOutcome end);
+[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeRanks> nodes, JobOutcome end);
 
 }  // namespace reveal

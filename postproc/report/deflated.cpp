@@ -21,8 +21,4 @@ std::string gzip_file(std::string_view bytes) {
   return made;
 }
 
-std::uint32_t crc32_of(std::string_view bytes) noexcept {
-  return libdeflate_crc32(0, bytes.data(), bytes.size());
-}
-
 }  // namespace reveal

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "hdf5schema/zlib_text.h"
-#include "postproc/report/deflated.h"
 
 namespace reveal {
 namespace {
@@ -19,7 +18,7 @@ std::string big_endian(std::uint32_t number) {
 /// Length, name, content, checksum of name and content.
 std::string chunk(std::string_view name, std::string_view content) {
   const std::string named = std::string(name).append(content);
-  return big_endian(static_cast<std::uint32_t>(content.size())) + named + big_endian(crc32_of(named));
+  return big_endian(static_cast<std::uint32_t>(content.size())) + named + big_endian(checksum_of(named));
 }
 
 }  // namespace

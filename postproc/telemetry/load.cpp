@@ -96,8 +96,7 @@ void note_losses(NodeTrace& trace) {
 
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
-  stream.read_steps();
-  stream.read_collectives();
+  stream.read_tables();
   std::optional<Telemetry> telemetry;
   if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
   NodeTrace trace = std::move(stream).trace();

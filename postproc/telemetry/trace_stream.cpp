@@ -12,6 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/joined_trace.h"
 #include "hdf5schema/regular_rows.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/utc_offset.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/derived.h"
@@ -69,8 +70,8 @@ struct TraceStream::Impl {
 
   void open(const std::filesystem::path& path);
   void read_around(std::size_t family, std::size_t begin, std::size_t count);
-  template <typename Record, typename Read>
-  void read_table(const char* name, std::vector<Record> NodeTrace::*table, const Read& read);
+  template <class Row>
+  void read_table(std::vector<Row> NodeTrace::*table);
 
   std::optional<JoinedTrace> source;  // until it is closed
   NodeTrace trace;
@@ -195,39 +196,32 @@ std::string TraceStream::long_name(std::string_view family) const {
   return "";
 }
 
-std::size_t TraceStream::step_count() const {
+template <class Row>
+std::size_t TraceStream::table_size() const {
   std::size_t count = 0;
-  for (const TraceReader* each : impl_->source->in_order()) count += each->step_count();
+  for (const TraceReader* each : impl_->source->in_order()) count += each->table_size<Row>();
   return count;
 }
+template std::size_t TraceStream::table_size<TrainingStep>() const;
+template std::size_t TraceStream::table_size<SampledCollective>() const;
 
 /// A table that cannot be read is noted.
-template <typename Record, typename Read>
-void TraceStream::Impl::read_table(const char* name, std::vector<Record> NodeTrace::*table, const Read& read) {
+template <class Row>
+void TraceStream::Impl::read_table(std::vector<Row> NodeTrace::*table) {
   std::vector<LostPart> lost;
   for (const TraceReader* each : source->in_order()) {
-    std::vector<Record> records;
-    take(records, name, LostPart::Holds::evidence, lost, [&] { return read(*each); });
-    append(trace.*table, std::move(records));
+    std::vector<Row> rows;
+    take(rows, RowTable<Row>::kName, LostPart::Holds::evidence, lost, [each] { return each->table<Row>(); });
+    append(trace.*table, std::move(rows));
   }
   if (lost.empty()) return;
   trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
   append(trace.lost, std::move(lost));
 }
 
-void TraceStream::read_steps() {
-  impl_->read_table("steps", &NodeTrace::steps, [](const TraceReader& reader) { return reader.steps(); });
-}
-
-std::size_t TraceStream::collective_count() const {
-  std::size_t count = 0;
-  for (const TraceReader* each : impl_->source->in_order()) count += each->collective_count();
-  return count;
-}
-
-void TraceStream::read_collectives() {
-  impl_->read_table("collectives", &NodeTrace::collectives,
-                    [](const TraceReader& reader) { return reader.collectives(); });
+void TraceStream::read_tables() {
+  impl_->read_table(&NodeTrace::steps);
+  impl_->read_table(&NodeTrace::collectives);
 }
 
 std::size_t TraceStream::samples() const {

@@ -26,12 +26,11 @@ class TraceStream {
   [[nodiscard]] NodeTrace trace() &&;
   /// The description of a family, "Memory by use (/proc/meminfo)"; "" where the trace has none.
   [[nodiscard]] std::string long_name(std::string_view family) const;
-  /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
-  [[nodiscard]] std::size_t step_count() const;
-  void read_steps();
-  /// Likewise of collectives.
-  [[nodiscard]] std::size_t collective_count() const;
-  void read_collectives();
+  /// Training steps and collectives, of which there may be millions: trace() has none before they are read, once and
+  /// before close().
+  void read_tables();
+  template <class Row>
+  [[nodiscard]] std::size_t table_size() const;
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a

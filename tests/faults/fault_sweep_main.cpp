@@ -26,7 +26,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/analysis/downsample_traces.h"
-#include "postproc/analysis/job_report.h"
+#include "postproc/analysis/job_summaries.h"
 #include "postproc/deliver/deliver.h"
 #include "tests/faults/injected_faults.h"
 #include "tests/unit/hdf5schema/sample_trace.h"

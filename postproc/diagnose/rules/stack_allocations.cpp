@@ -13,23 +13,12 @@ namespace reveal::rule::stack_allocations {
 namespace {
 
 std::vector<Finding> check(const RuleContext& context) {
-  constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const auto processes =
-      calls_by_process(context, at, [](const CallFacts& facts) { return facts.role == CallRole::allocates; });
-  const auto worst = std::max_element(processes.begin(), processes.end(),
-                                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-  if (at.length() == 0 || worst == processes.end() || !worst->second.dearest) return {};
-  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
-  const std::string& process = worst->first;
-  const CallSums& all = worst->second;
-  const double seconds = context.seconds(all.measured_steps());
-  const double share = all.seconds / seconds;
-  const double rate = all.calls / seconds;
-  if (share < context.threshold("min_share") || rate < context.threshold("min_rate") ||
-      share_of_windows(context, all, at) < kMostWindows) {
-    return {};
-  }
+  const auto busiest = busiest_process(context, at, calls_by_process(context, at, [](const CallFacts& facts) {
+                                         return facts.role == CallRole::allocates;
+                                       }));
+  if (!busiest || busiest->rate < context.threshold("min_rate")) return {};
+  const auto& [process, all, seconds, share, rate] = *busiest;
   JobValues values;
   if (has_word(context.snapshot_value("job.libraries"), "torch_cuda")) values["torch"] = "yes";
   Finding finding = context.finding(values);

@@ -24,19 +24,11 @@ double longest_of(const RuleContext& context, const std::string& process, Interv
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const auto processes =
-      calls_by_process(context, at, [](const CallFacts& facts) { return facts.function == "python.gc"; });
-  const auto worst = std::max_element(processes.begin(), processes.end(),
-                                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-  if (at.length() == 0 || worst == processes.end()) return {};
-  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
-  const std::string& process = worst->first;
-  const CallSums& all = worst->second;
-  const double seconds = context.seconds(all.measured_steps());
-  const double share = all.seconds / seconds;
-  if (share < context.threshold("min_share") || share_of_windows(context, all, at) < kMostWindows) return {};
+  const auto busiest = busiest_process(
+      context, at, calls_by_process(context, at, [](const CallFacts& facts) { return facts.function == "python.gc"; }));
+  if (!busiest) return {};
+  const auto& [process, all, seconds, share, rate] = *busiest;
   Finding finding = context.finding();
   finding.confidence = Confidence::likely;
   finding.instances = {process};
@@ -53,7 +45,7 @@ std::vector<Finding> check(const RuleContext& context) {
   }
   finding.sentence =
       fmt::format("{} on {} spent {} % of the time in Python's garbage collector: {} collections a second{}{}.",
-                  context.rank_name(process), context.telemetry.node, number(100 * share), number(all.calls / seconds),
+                  context.rank_name(process), context.telemetry.node, number(100 * share), number(rate),
                   longest > 0 ? ", the longest took " + quantity(longest, "ns") : "",
                   part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"", "collections while the program starts: these went on all the time"};

@@ -49,22 +49,10 @@ double mean_use(const RuleContext& context, Interval at, std::string& first) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const auto processes = waits_in(context, at);
-  const auto worst = std::max_element(processes.begin(), processes.end(),
-                                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-  if (at.length() == 0 || worst == processes.end() || !worst->second.dearest) return {};
-  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
-  const std::string& process = worst->first;
-  const CallSums& all = worst->second;
-  const double seconds = context.seconds(all.measured_steps());
-  const double share = std::min(1.0, all.seconds / seconds);
-  const double rate = all.calls / seconds;
-  if (share < context.threshold("min_share") || rate < context.threshold("min_rate") ||
-      share_of_windows(context, all, at) < kMostWindows) {
-    return {};
-  }
+  const auto busiest = busiest_process(context, at, waits_in(context, at));
+  if (!busiest || busiest->rate < context.threshold("min_rate")) return {};
+  const auto& [process, all, seconds, share, rate] = *busiest;
   std::string gpu;
   const double use = mean_use(context, at, gpu);
   if (!(use <= context.threshold("max_use"))) return {};
@@ -84,8 +72,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.sentence = fmt::format(
       "{} on {} waited for its GPU {} times a second, {} % of the time in all, and the job's GPUs had no work {} % of "
       "the time: after each wait they are idle until the next launch{}.",
-      context.rank_name(process), context.telemetry.node, number(rate), number(100 * share), number(100 - use),
-      part_measured(context, all.measured_steps(), at));
+      context.rank_name(process), context.telemetry.node, number(rate), number(100 * std::min(1.0, share)),
+      number(100 - use), part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"gpu.starved_input", "the process waited in calls of CUDA, and not for its data"};
   return {finding};
 }

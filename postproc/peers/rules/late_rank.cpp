@@ -51,8 +51,9 @@ struct Bins {
   std::vector<Interval> at;  // calls
   std::vector<double> pace;  // s from one call to the next; NaN for the last bin
   double middle_pace = 0;
-  std::vector<std::vector<double>> late;  // [rank][bin]
-  std::vector<double> noise;              // spread of one bin, by rank
+  std::vector<std::vector<double>> late;    // [rank][bin]
+  std::vector<std::vector<double>> smooth;  // the same as medians of neighbours
+  std::vector<double> noise;                // spread of one bin, by rank
 
   [[nodiscard]] std::size_t size() const { return at.size(); }
   [[nodiscard]] std::size_t ranks() const { return late.size(); }
@@ -80,7 +81,7 @@ double wildest_of(const std::vector<double>& late) {
 }
 
 Bins bins_of(const MatchedCollectives& matched) {
-  Bins bins{.of = &matched, .at = {}, .pace = {}, .late = {}, .noise = {}};
+  Bins bins{.of = &matched, .at = {}, .pace = {}, .late = {}, .smooth = {}, .noise = {}};
   const std::size_t length = std::max(kCallsOfBin, (matched.calls() + kMostBins - 1) / kMostBins);
   for (std::size_t begin = 0; begin + length <= matched.calls(); begin += length) {
     bins.at.push_back({begin, begin + length});
@@ -97,12 +98,13 @@ Bins bins_of(const MatchedCollectives& matched) {
     std::vector<double> means;
     means.reserve(bins.size());
     for (const Interval at : bins.at) means.push_back(mean_inside(limited, at));
-    const std::vector<double> smooth = running_medians(means, kSmoothed);
+    std::vector<double> smooth = running_medians(means, kSmoothed);
     std::vector<double> distances;
     distances.reserve(means.size());
     for (std::size_t bin = 0; bin < means.size(); ++bin) distances.push_back(std::abs(means[bin] - smooth[bin]));
     bins.noise.push_back(kSpreadOfMedian * median_of(std::move(distances)));
     bins.late.push_back(std::move(means));
+    bins.smooth.push_back(std::move(smooth));
   }
   return bins;
 }
@@ -188,7 +190,7 @@ double least_late(const Bins& bins, std::size_t rank, const EffectiveRule& rule)
 
 /// Intervals of bins in which a rank stands above its lowest level.
 std::vector<Interval> late_intervals(const Bins& bins, std::size_t rank, double least) {
-  const std::vector<double> smooth = running_medians(bins.late[rank], kSmoothed);
+  const std::vector<double>& smooth = bins.smooth[rank];
   std::vector<double> known;
   std::copy_if(smooth.begin(), smooth.end(), std::back_inserter(known), [](double each) { return !std::isnan(each); });
   if (known.size() < kFewestBins) return {};
@@ -249,7 +251,7 @@ std::optional<Late> always_late(const Bins& bins, std::size_t rank, const Effect
   late.seconds = excess_of(bins, rank, late);
   const double least = least_late(bins, rank, rule);
   if (!(late.seconds >= least && late.seconds >= kClear * chance_of(bins, rank, late))) return std::nullopt;
-  const std::vector<double> smooth = running_medians(bins.late[rank], kSmoothed);
+  const std::vector<double>& smooth = bins.smooth[rank];
   const auto most = std::count_if(smooth.begin(), smooth.end(), [&](double each) { return each > late.seconds / 2; });
   if (static_cast<double>(most) < kMostBinsLate * static_cast<double>(bins.size())) return std::nullopt;
   const Looked looked = looked_at(bins, late);
@@ -417,7 +419,7 @@ JobValues values_of(const LateRanks& found) {
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
-  const std::vector<MatchedCollectives> matched = match_collectives(context.collectives, context.end);
+  const std::vector<MatchedCollectives> matched = match_collectives(context.ranks, context.end);
   std::vector<Bins> bins;
   bins.reserve(matched.size());
   for (const MatchedCollectives& each : matched) bins.push_back(bins_of(each));

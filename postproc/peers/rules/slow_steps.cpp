@@ -12,7 +12,6 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
-#include "postproc/peers/node_clock.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -34,7 +33,7 @@ struct Seen {
 
 /// A rank of the job.
 struct Rank {
-  const NodeSteps* of = nullptr;
+  const NodeRanks* of = nullptr;
   const StepTrend* trend = nullptr;
 
   [[nodiscard]] std::string_view node() const { return of->node; }
@@ -58,8 +57,8 @@ bool overlap(const SlowSteps& a, const SlowSteps& b) {
 /// The changes of all ranks grouped by time, the clearest one first.
 std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
   std::vector<Seen> all;
-  for (const NodeSteps& node : context.steps) {
-    for (const SlowSteps& slow : node.history.slow) {
+  for (const NodeRanks& node : context.ranks) {
+    for (const SlowSteps& slow : node.steps.slow) {
       if (is_possible(slow)) all.push_back({node.node, &slow});
     }
   }
@@ -84,8 +83,8 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   constexpr double kFew = 0.1;  // share of the steps of the middle rank
   std::vector<Rank> ranks;
-  for (const NodeSteps& node : context.steps) {
-    for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
+  for (const NodeRanks& node : context.ranks) {
+    for (const StepTrend& trend : node.steps.ranks) ranks.push_back({&node, &trend});
   }
   std::vector<double> steps;
   steps.reserve(ranks.size());

@@ -54,8 +54,8 @@ std::vector<Rank> ranks_of(const JobRuleContext& context) {
   constexpr double kFew = 0.1;  // share of the calls of the middle rank
   constexpr double kFirst = 10;
   std::vector<Rank> ranks;
-  for (const NodeCalls& node : context.calls) {
-    for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});
+  for (const NodeRanks& node : context.ranks) {
+    for (const RankCalls& rank : node.calls.ranks) ranks.push_back({node.node, &rank});
   }
   std::vector<double> calls;
   calls.reserve(ranks.size());
@@ -74,8 +74,8 @@ std::vector<Rank> ranks_of(const JobRuleContext& context) {
 /// Nodes of the job that may have ranks without a recorded call.
 std::vector<std::string> unrecorded_nodes(const JobRuleContext& context) {
   std::vector<std::string> nodes(context.nodes_missing.begin(), context.nodes_missing.end());
-  for (const NodeCalls& node : context.calls) {
-    if (node.history.ranks.empty()) nodes.emplace_back(node.node);
+  for (const NodeRanks& node : context.ranks) {
+    if (node.calls.ranks.empty()) nodes.emplace_back(node.node);
   }
   return nodes;
 }

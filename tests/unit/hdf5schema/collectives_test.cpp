@@ -51,7 +51,7 @@ TEST(Collectives, SurviveTheRewritingOfAClosedTraceAndRecovery) {
   record(writer, 45);
   writer.close();
   EXPECT_EQ(TraceReader(path).collectives(), collectives(450));
-  EXPECT_EQ(TraceReader(path).collective_count(), 450U);
+  EXPECT_EQ(TraceReader(path).table_size<SampledCollective>(), 450U);
   static_cast<void>(recover(path, directory.path() / "again.h5"));
   EXPECT_EQ(TraceReader(directory.path() / "again.h5").collectives(), collectives(450));
 }
@@ -81,7 +81,7 @@ TEST(Collectives, AreNoneInATraceOfBeforeThereWereAny) {
   H5::H5File(path.string(), H5F_ACC_RDWR).unlink("collectives");
   const TraceReader reader(path);
   EXPECT_TRUE(reader.collectives().empty());
-  EXPECT_EQ(reader.collective_count(), 0U);
+  EXPECT_EQ(reader.table_size<SampledCollective>(), 0U);
   EXPECT_TRUE(reader.damages().empty());
 }
 
@@ -97,7 +97,7 @@ TEST(Collectives, WhoseTableIsNoneAreNotRead) {
     file.createDataSet("collectives", H5::PredType::NATIVE_INT64, H5::DataSpace());
   }
   const TraceReader reader(path);
-  EXPECT_EQ(reader.collective_count(), 0U);
+  EXPECT_EQ(reader.table_size<SampledCollective>(), 0U);
   EXPECT_THROW(static_cast<void>(reader.collectives()), Error);
 }
 

@@ -141,10 +141,10 @@ TEST(Steps, AreReadPieceByPieceAndCountedBefore) {
   record(writer, 45);
   writer.close();
   const TraceReader reader(path);
-  EXPECT_EQ(reader.step_count(), 450U);
+  EXPECT_EQ(reader.table_size<TrainingStep>(), 450U);
   std::vector<TrainingStep> all;
   std::size_t longest = 0;
-  reader.read_steps([&](std::span<const TrainingStep> piece) {
+  reader.read_table<TrainingStep>([&](std::span<const TrainingStep> piece) {
     longest = std::max(longest, piece.size());
     all.insert(all.end(), piece.begin(), piece.end());
   });
@@ -164,7 +164,7 @@ TEST(Steps, WhoseTableIsNoneAreNotCounted) {
     file.createDataSet("steps", H5::PredType::NATIVE_INT64, H5::DataSpace());
   }
   const TraceReader reader(path);
-  EXPECT_EQ(reader.step_count(), 0U);
+  EXPECT_EQ(reader.table_size<TrainingStep>(), 0U);
   EXPECT_THROW(static_cast<void>(reader.steps()), Error);
 }
 

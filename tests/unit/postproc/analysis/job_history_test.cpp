@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "hdf5schema/basics/file_text.h"
+#include "postproc/analysis/job_report.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/history/run_index.h"
 #include "synthetic_node.h"

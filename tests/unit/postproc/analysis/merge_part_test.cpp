@@ -11,6 +11,7 @@
 #include "hdf5schema/version.h"
 #include "hdf5schema/zlib_text.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/analysis/job_summaries.h"
 #include "postproc/analysis/node_analysis.h"
 #include "spmd_job.h"
 #include "tests/unit/temporary_directory.h"

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/analysis/job_summaries.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/telemetry/node_folders.h"
 #include "spmd_job.h"

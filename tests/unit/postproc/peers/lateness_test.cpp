@@ -22,15 +22,15 @@ CollectiveTrend trend(const std::string& rank, std::int64_t first, std::int64_t 
   return made;
 }
 
-NodeCollectives node(std::string_view name, const CollectiveHistory& history, double error = 0.0001,
-                     std::string_view boot = "") {
-  return {name, history, boot, error};
+NodeRanks node(std::string_view name, const CollectiveHistory& history, double error = 0.0001,
+               std::string_view boot = "") {
+  return {.node = name, .boot_id = boot, .clock_error_seconds = error, .collectives = history};
 }
 
 TEST(Lateness, IsThatAgainstTheMiddleRankInTheSameCall) {
   const CollectiveHistory one{{trend("rank0", 1, 20), trend("rank1", 11, 20, 300)}};
   const CollectiveHistory other{{trend("rank2", 5, 20, -100), trend("rank3", 11, 20, 200)}};
-  const NodeCollectives nodes[] = {node("n1", one), node("n2", other)};
+  const NodeRanks nodes[] = {node("n1", one), node("n2", other)};
   const auto all = match_collectives(nodes, JobOutcome::not_known);
   ASSERT_EQ(all.size(), 1U);
   const MatchedCollectives& matched = all[0];
@@ -53,7 +53,7 @@ TEST(Lateness, MayBeWrongByTheClocksOfTwoNodes) {
   const CollectiveHistory one{{trend("rank0", 1, 20)}};
   const CollectiveHistory other{{trend("rank1", 1, 20)}};
   const auto error = [&](std::string_view boot) {
-    const NodeCollectives nodes[] = {node("n1", one, 0.001, "a"), node("n2", other, 0.002, boot)};
+    const NodeRanks nodes[] = {node("n1", one, 0.001, "a"), node("n2", other, 0.002, boot)};
     return match_collectives(nodes, JobOutcome::not_known).at(0).ranks.at(0).clock_error;
   };
   EXPECT_DOUBLE_EQ(error("b"), 0.003);
@@ -64,7 +64,7 @@ TEST(Lateness, IsNotKnownWhereCallsAreNotTheSame) {
   const auto matched = [](CollectiveTrend a, CollectiveTrend b) {
     const CollectiveHistory one{{std::move(a)}};
     const CollectiveHistory other{{std::move(b)}};
-    const NodeCollectives nodes[] = {node("n1", one), node("n2", other)};
+    const NodeRanks nodes[] = {node("n1", one), node("n2", other)};
     return match_collectives(nodes, JobOutcome::well).size();
   };
   CollectiveTrend plain = trend("rank1", 1, 20);
@@ -86,7 +86,7 @@ TEST(Lateness, IsNotKnownWhereCallsAreNotTheSame) {
   EXPECT_EQ(matched(plain, changed), 1U);
   EXPECT_EQ(matched(trend("rank1", 1, 20), trend("rank1", 14, 20)), 0U) << "seven calls are too few";
   const CollectiveHistory twice{{trend("rank1", 1, 20), trend("rank1", 1, 20)}};
-  const NodeCollectives nodes[] = {node("n1", twice)};
+  const NodeRanks nodes[] = {node("n1", twice)};
   EXPECT_TRUE(match_collectives(nodes, JobOutcome::well).empty());
 }
 

@@ -105,9 +105,9 @@ TEST(TrainingSteps, AreReadWhenTheyAreAskedFor) {
   const auto path = directory.path() / "n01.h5";
   write_steps(path, 300);
   TraceStream stream(path);
-  EXPECT_EQ(stream.step_count(), 300U);
+  EXPECT_EQ(stream.table_size<TrainingStep>(), 300U);
   EXPECT_TRUE(stream.trace().steps.empty());
-  stream.read_steps();
+  stream.read_tables();
   ASSERT_EQ(stream.trace().steps.size(), 300U);
   EXPECT_EQ(stream.trace().steps[299].number, 300);
   EXPECT_EQ(stream.trace().steps[299].rank, "rank0");

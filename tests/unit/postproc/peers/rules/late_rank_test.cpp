@@ -97,15 +97,15 @@ std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock
                               const AnalysisSettings& settings = {}, JobOutcome end = JobOutcome::not_known) {
   constexpr std::string_view kRules[] = {kRule};
   std::deque<CollectiveHistory> histories;
-  std::vector<NodeCollectives> collectives;
+  std::vector<NodeRanks> ranks;
   for (const NodeTrace& trace : traces) {
     histories.push_back(collective_history_of(trace));
-    collectives.push_back({trace.telemetry.node, histories.back(), "", clock_error});
+    ranks.push_back(
+        {.node = trace.telemetry.node, .clock_error_seconds = clock_error, .collectives = histories.back()});
   }
   const TimeSpan job{kUtc, kUtc + 160 * kSecond};
-  return tried(
-      kRules,
-      run_job_rules({.comparison = {}, .nodes = {}, .job = job, .collectives = collectives, .end = end}, settings));
+  return tried(kRules,
+               run_job_rules({.comparison = {}, .nodes = {}, .job = job, .ranks = ranks, .end = end}, settings));
 }
 
 std::vector<Finding> found_in(const Solver& job) {
@@ -357,8 +357,8 @@ TEST(RuleLateRank, BelievesNoTableAndNoSummary) {
   }
   CollectiveTrend far{.rank = "r", .first = 1, .begin_utc_ns = kUtc, .points = "1:1 1:9000000000000000 1:1"};
   EXPECT_EQ(entered_calls(far).size(), 2U);
-  const NodeCollectives collectives[] = {{"n1", foreign}, {"n2", foreign}};
-  static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .collectives = collectives}));
+  const NodeRanks ranks[] = {{.node = "n1", .collectives = foreign}, {.node = "n2", .collectives = foreign}};
+  static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .ranks = ranks}));
 }
 
 TEST(CollectiveHistory, IsSmallAndKeptInTheSummaryOfTheNode) {

@@ -109,13 +109,13 @@ std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock
                               std::span<const PythonSamples> python = {}) {
   constexpr std::string_view kRules[] = {kRule};
   std::deque<StepHistory> histories;
-  std::vector<NodeSteps> steps;
+  std::vector<NodeRanks> ranks;
   for (const NodeTrace& trace : traces) {
     histories.push_back(step_history_of(trace, trace.telemetry, EffectiveRule(kRule, {}), python));
-    steps.push_back({trace.telemetry.node, histories.back(), "", clock_error});
+    ranks.push_back({.node = trace.telemetry.node, .clock_error_seconds = clock_error, .steps = histories.back()});
   }
   const TimeSpan job{kUtc, kUtc + 160 * kSecond};
-  return tried(kRules, run_job_rules({.comparison = {}, .nodes = {}, .job = job, .steps = steps}));
+  return tried(kRules, run_job_rules({.comparison = {}, .nodes = {}, .job = job, .ranks = ranks}));
 }
 
 std::vector<Finding> found_in(const Training& job) {
@@ -587,8 +587,8 @@ TEST(RuleSlowSteps, BelievesNoTable) {
   EXPECT_EQ(begins_of(course).size(), 7U);
   StepHistory foreign{.ranks = {course, {.rank = "s", .point_steps = 3, .begin_utc_ns = 1, .begins = "1 1"}},
                       .slow = {{.rank = "r", .first = -kLarge, .last = kLarge, .seconds = 1}}};
-  const NodeSteps steps[] = {{"n1", foreign}};
-  static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .steps = steps}));
+  const NodeRanks ranks[] = {{.node = "n1", .steps = foreign}};
+  static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .ranks = ranks}));
 }
 
 TEST(StepHistory, KeepsWhenPointsOfStepsBegan) {

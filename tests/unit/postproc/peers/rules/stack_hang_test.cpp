@@ -182,15 +182,15 @@ std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double 
                               const std::vector<std::string>& nodes_missing = {}) {
   constexpr std::string_view kRules[] = {"stack.hang", "stack.stall"};
   std::deque<std::string> names;
-  std::vector<NodeCalls> calls;
+  std::vector<NodeRanks> ranks;
   for (const CallHistory& history : histories) {
     names.push_back("n" + std::to_string(names.size() + 1));
-    calls.push_back({names.back(), history});
+    ranks.push_back({.node = names.back(), .calls = history});
   }
   const TimeSpan job{kUtc, kUtc + std::llround(seconds * 1e9)};
   return tried(
       kRules,
-      run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls, .nodes_missing = nodes_missing}));
+      run_job_rules({.comparison = {}, .nodes = {}, .job = job, .ranks = ranks, .nodes_missing = nodes_missing}));
 }
 
 /// What `reveal watch` is told of, when these are the newest rows.
@@ -198,14 +198,14 @@ std::vector<Finding> seen_in(const Job& job, std::span<const StandingProcess> st
   constexpr std::string_view kRules[] = {"stack.hang"};
   const std::vector<CallHistory> histories = histories_of(job.record(), {}, standing);
   std::deque<std::string> names;
-  std::vector<NodeCalls> calls;
+  std::vector<NodeRanks> ranks;
   for (const CallHistory& history : histories) {
     names.push_back("n" + std::to_string(names.size() + 1));
-    calls.push_back({names.back(), history});
+    ranks.push_back({.node = names.back(), .calls = history});
   }
   const TimeSpan span{kUtc, kUtc + std::llround(job.seconds * 1e9)};
   return tried(kRules, run_job_rule("stack.hang",
-                                    {.comparison = {}, .nodes = {}, .job = span, .calls = calls, .goes_on = true}, {}));
+                                    {.comparison = {}, .nodes = {}, .job = span, .ranks = ranks, .goes_on = true}, {}));
 }
 
 std::vector<Finding> found_in(const Job& job) {

@@ -1,0 +1,22 @@
+// The parts of all nodes as one report, before its conclusions: what was found on the nodes, and between them.
+#pragma once
+
+#include <vector>
+
+#include "postproc/analysis/input_problems.h"
+#include "postproc/analysis/node_summary.h"
+#include "postproc/analysis/report_options.h"
+#include "postproc/peers/lateness.h"
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// Most parts are moved out of the summaries.
+[[nodiscard]] Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                                  const ReportOptions& options, JobOutcome end = JobOutcome::not_known);
+
+/// The evidence of the primary finding comes first, then its nodes; every line keeps its own place on the job's axis.
+[[nodiscard]] std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries,
+                                                            const Report& report);
+
+}  // namespace reveal
