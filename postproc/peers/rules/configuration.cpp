@@ -112,10 +112,11 @@ std::string huge_pages_in_words(const FactDifference& fact) {
   if (!kib || !pages || !usual) return "";
   const double bytes = 1024.0 * static_cast<double>(*kib);
   const auto amount = [](std::int64_t count) { return count == 0 ? "none" : number(static_cast<double>(count)); };
-  return fmt::format(
-      "{} {} {} huge pages of {}{}, the other nodes {}", node_list(fact.nodes),
-      fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages), quantity(bytes, "bytes"),
-      *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")), amount(*usual));
+  return fmt::format("{} {} {} huge {} of {}{}, the other nodes {}", node_list(fact.nodes),
+                     fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages),
+                     *pages == 1 ? "page" : "pages", quantity(bytes, "bytes"),
+                     *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")),
+                     amount(*usual));
 }
 
 std::string in_words(const FactDifference& fact) {

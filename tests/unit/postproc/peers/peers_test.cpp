@@ -316,7 +316,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
     const bool odd = profile.node == "n0003";
     profile.facts = {{"kernel.release", odd ? "6.1.0-20" : "6.1.0-28"},
                      {"net.ib0.mtu", "2044"},
-                     {"vm.hugepages-1048576kB", odd ? "16" : "0"}};
+                     {"vm.hugepages-1048576kB", odd ? "1" : "0"}};
   }
   profiles[0].facts[1].second = "1500";
   const auto findings = found_in(compared(profiles), {1, 2});
@@ -324,7 +324,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes none"),
+  EXPECT_NE(findings[0].sentence.find("n0003 reserves 1 huge page of 1 GiB (1 GiB), the other nodes none"),
             std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
