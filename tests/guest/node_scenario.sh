@@ -108,7 +108,12 @@ if modprobe acpi_cpufreq; then
   job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
   job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
 
-  # A board that is too hot for the cpus' highest clock, and one that is just not.
+  # A board that is too hot for the cpus' highest clock, and one that is just not. Before Linux 6.3, cooling devices count
+  # their states when they come, and the cpus came before their clocks could be set.
+  for cpu in /sys/bus/cpu/drivers/processor/cpu*; do
+    echo ${cpu##*/} >${cpu%/*}/unbind
+    echo ${cpu##*/} >${cpu%/*}/bind
+  done
   degrees() { printf "\\x$(printf %x $1)" | dd of=/dev/port bs=1 seek=$((0xb3)) status=none; }
   heat() { # heat DEGREES: for 24 of 65 s
     degrees 45
@@ -116,14 +121,14 @@ if modprobe acpi_cpufreq; then
     sleep 18
     degrees $1
     sleep 24
-    grep . /sys/class/thermal/thermal_zone*/temp /sys/class/thermal/cooling_device*/cur_state
+    echo "$(cat /sys/class/thermal/thermal_zone0/temp) mC, states $(cat /sys/class/thermal/cooling_device*/cur_state | xargs)"
     degrees 45
     wait
   }
   export -f degrees heat
   job heat-control - bash -c 'heat 80'
   job heat cpu.thermal_throttle bash -c 'heat 95'
-  say "heat: $(grep -h cooling_device heat.log | sed 's|.*/cooling|cooling|' | xargs)"
+  grep states heat-control.log heat.log
   export REVEAL_INTERVAL=250ms
 fi
 
