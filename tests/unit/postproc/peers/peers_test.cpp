@@ -468,6 +468,18 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
     profile.facts = {{"numa.node0.hugepages-2048kB", profile.node == "n0003" ? "500" : "512"}};
   }
   EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty()) << "less memory was free there when they were set aside";
+  for (NodeProfile& profile : profiles) {
+    const char* pages = profile.node == "n0003" ? "2" : "0";
+    profile.facts = {{"numa.node0.hugepages-1048576kB", pages},
+                     {"numa.node1.hugepages-2048kB", profile.node == "n0004" ? "64" : "0"},
+                     {"vm.hugepages-1048576kB", pages}};
+  }
+  const auto both = found_in(compared(profiles), {1, 2});
+  ASSERT_EQ(both.size(), 1U);
+  EXPECT_EQ(both[0].sentence,
+            "n0004 has numa.node1.hugepages-2048kB = 64, other nodes have 0; n0003 reserves 2 huge pages of 1 GiB (2 "
+            "GiB), the other nodes none.")
+      << "those of a NUMA node are part of them";
 }
 
 TEST(ConfigurationFindings, ReserveLargePagesAtBootAndOthersOnARunningNode) {
