@@ -22,13 +22,13 @@ guest_image
 guest_switch n1 n2 n3
 
 # The lower 2 GiB of each node have the kernel in them: its page of 1 GiB is in the other two.
-together() { # together BOOT ARGUMENTS-OF-N1 ARGUMENTS-OF-N2 ARGUMENTS-OF-N3: until all have powered off
+together() { # together RESERVED ARGUMENTS-OF-N1 ARGUMENTS-OF-N2 ARGUMENTS-OF-N3: until all have powered off
   local boot=$1 node machine machines=() ended=0
   say "booting three nodes: $boot"
   for node in n1 n2 n3; do
     shift
     cp --sparse=always "$dir/image" "$dir/$node"
-    guest_run 1800 $node "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc NODE=$node BOOT=$boot ${JOBS:+JOBS=$JOBS} $1" \
+    guest_run 1800 $node "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc NODE=$node RESERVED=$boot ${JOBS:+JOBS=$JOBS} $1" \
       -smp 1 -m 4096 -netdev tap,id=shared,ifname=$node,script=no,downscript=no \
       -device virtio-net-pci,netdev=shared,romfile=,mac=52:54:00:00:00:0${node#n} &
     machines+=($!)
