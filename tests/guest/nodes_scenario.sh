@@ -3,7 +3,7 @@
 # command line says which nodes booted with a page of 1 GiB: "one", n2; "all".
 mine='mem.hugepages_inconsistent'
 . /usr/local/sbin/first_process.sh
-export REVEAL_INTERVAL=1s # three emulated nodes at once
+export REVEAL_INTERVAL=2s # three emulated nodes at once, each with one cpu
 
 jobs=/jobs
 number=${NODE#n}
@@ -49,7 +49,7 @@ job_of_nodes() { # job_of_nodes NAME RULE|- [WORDS]
   meet $1-begin
   say "$1: $(cd /sys/kernel/mm/hugepages && grep . */nr_hugepages | xargs)"
   OMPI_MCA_ess_base_jobid=$1 OMPI_COMM_WORLD_RANK=$((number - 1)) OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=1 \
-    record $1 stress-ng --cpu 1 --cpu-load 20 --cpu-method int64 --timeout 45 --quiet
+    record $1 stress-ng --cpu 1 --cpu-load 5 --cpu-method int64 --timeout 45 --quiet
   meet $1-end
   [ $NODE = n1 ] || return 0
   judge $1 $2
