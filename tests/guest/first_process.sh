@@ -12,15 +12,17 @@ failures=0
 hostname ${NODE:-guest}
 jobs=/result
 say() { printf '%4d s  %s\n' "$(cut -d. -f1 /proc/uptime)" "$*"; }
-finish() {
-  say "$failures checks failed"
-  echo $failures >status
+finish() { # finish STATUS: an error in the scenario itself ends it, too
+  if [ $1 = 0 ]; then
+    say "$failures checks failed"
+    echo $failures >status
+  else say "FAILED: the scenario ended with status $1"; fi
   sync
   sleep 1
   echo o >/proc/sysrq-trigger
   sleep 60
 }
-trap finish EXIT
+trap 'finish $?' EXIT
 
 chosen() { [[ -z ${JOBS:-} || ,$JOBS, == *,$1,* ]]; }
 record() { # record NAME COMMAND...

@@ -3,7 +3,7 @@
 # command line says which nodes booted with a page of 1 GiB: "one", n2; "all".
 mine='mem.hugepages_inconsistent'
 . /usr/local/sbin/first_process.sh
-export REVEAL_INTERVAL=2s # three emulated nodes at once, each with one cpu
+export REVEAL_INTERVAL=1s # three emulated nodes at once, each with one cpu
 
 jobs=/jobs
 number=${NODE#n}
@@ -28,8 +28,7 @@ meet() { # meet WHERE: waits until the three nodes are there
     [ -e $jobs/.$1.n1 ] && [ -e $jobs/.$1.n2 ] && [ -e $jobs/.$1.n3 ] && return
     sleep 0.5
   done
-  say "FAILED: at $1 the nodes did not meet: $(cd $jobs && echo .$1.*)"
-  failures=$((failures + 1))
+  say "at $1, only these nodes came: $(cd $jobs && echo .$1.*)"
   exit 1
 }
 reserve() { # reserve KIB N1 N2 N3: as many pages of this size on each node
