@@ -58,7 +58,7 @@ job_of_nodes() { # job_of_nodes NAME RULE|- [WORDS]
 
 rule=mem.hugepages_inconsistent gib=1048576 mib=2048
 if [ $RESERVED = one ]; then
-  job_of_nodes gib-one $rule "n2 reserves 1 huge pages? of 1 GiB \(1 GiB\), the other nodes none"
+  job_of_nodes gib-one $rule "n2 reserves 1 huge page of 1 GiB \(1 GiB\), the other nodes none"
   reserve $gib 0 0 0
   job_of_nodes gib-none -
   reserve $mib 0 120 0
