@@ -59,8 +59,9 @@ constexpr CausalLink kSingleLinks[] = {
     {"mem.writeback_stall", "cpu.outsider", "processes that took the job's cpus while they wrote"},
     {"mem.writeback_stall", "cpu.os_jitter", "threads of the kernel that wrote the pages back on the job's cpus"},
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
-    // How restless a clock is shows in the seconds around each moment, so it seems to begin before its cause.
-    {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 3, 5},
+    // How restless a clock is shows in the seconds around each moment, so it seems to begin before its cause; heat is
+    // read every 5 s.
+    {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 8, 5},
     {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 3, 5},
     {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3, 5},
     {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3,

@@ -24,8 +24,9 @@ rm -f "$build"/reveal*.deb
     ninja -C "$build" && (cd "$build" && cpack -G DEB)
 } >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
 
+guests=(node nodes hints fabric memory)
 ran=0 failed=0
-for guest in node hints fabric memory; do
+for guest in "${guests[@]}"; do
   echo "== $guest"
   status=0
   bash "tests/guest/$guest.sh" "$build" "$dir" || status=$?
@@ -35,6 +36,6 @@ for guest in node hints fabric memory; do
     *) ran=$((ran + 1)) failed=$((failed + 1)) ;;
   esac
 done
-echo "guests: $ran of 4 ran, $failed failed"
+echo "guests: $ran of ${#guests[@]} ran, $failed failed"
 [ $ran -gt 0 ] || exit 77
 [ $failed = 0 ]

@@ -1,6 +1,7 @@
 # Sourced by the scenario of a guest, which is its first and only program: /result/scenario.txt says what was found,
 # /result/status is the number of failed checks, and is not there if the end was not reached. Sets `mine` first: the
-# rules that are tested here, separated by "|". JOBS=NAME,NAME on the kernel's command line chooses some jobs.
+# rules that are tested here, separated by "|". JOBS=NAME,NAME on the kernel's command line chooses some jobs; NODE=NAME
+# names the node. The jobs record below $jobs.
 set -u
 export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev && mkdir -p /dev/shm /dev/pts
@@ -8,31 +9,34 @@ mount -t tmpfs shm /dev/shm && mount -t tmpfs run /run && mount -t tmpfs tmp /tm
 cd /result || exit 1
 exec > >(tee -a scenario.txt /dev/console) 2>&1
 failures=0
-hostname guest
+hostname ${NODE:-guest}
+jobs=/result
 say() { printf '%4d s  %s\n' "$(cut -d. -f1 /proc/uptime)" "$*"; }
-finish() {
-  say "$failures checks failed"
-  echo $failures >status
+finish() { # finish STATUS: an error in the scenario itself ends it, too
+  if [ $1 = 0 ]; then
+    say "$failures checks failed"
+    echo $failures >status
+  else say "FAILED: the scenario ended with status $1"; fi
   sync
   sleep 1
   echo o >/proc/sysrq-trigger
   sleep 60
 }
-trap finish EXIT
+trap 'finish $?' EXIT
 
 chosen() { [[ -z ${JOBS:-} || ,$JOBS, == *,$1,* ]]; }
 record() { # record NAME COMMAND...
-  reveal-run --quiet --no-report --output /result/$1 -- "${@:2}" >>$1.log 2>&1 ||
+  reveal-run --quiet --no-report --output $jobs/$1 -- "${@:2}" >>$1.log 2>&1 ||
     say "$1: its command failed: $(tail -n 1 $1.log)"
 }
 judge() { # judge NAME RULE|-: the report must name the rule first of those tested here; with "-", none of them
   local name=$1 rule=$2 said
-  reveal report /result/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
+  reveal report $jobs/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
   # Of findings, whose fingerprint follows; a runner-up has none.
-  said=$(grep -B1 '"fingerprint"' /result/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
+  said=$(grep -B1 '"fingerprint"' $jobs/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
   said=${said:--}
-  [ -s /result/$name/report.json ] || said="no report"
-  ! grep -q '"status": *"insufficient_data"' /result/$name/report.json || said="too few samples"
+  [ -s $jobs/$name/report.json ] || said="no report"
+  ! grep -q '"status": *"insufficient_data"' $jobs/$name/report.json || said="too few samples"
   sync
   if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
     say "FAILED: $name: $said instead of $rule"

@@ -81,8 +81,23 @@ guest_network() {
   in_network=(ip netns exec $net)
   card=(-netdev tap,id=n0,ifname=tap0,script=no,downscript=no,queues=4,vhost=off)
 }
+# Guests that reach only each other: a switch, in a network namespace of this machine, with a port for each.
+guest_switch() { # guest_switch PORT...
+  local port
+  command -v ip >/dev/null || skip "ip is not installed"
+  net=rvguest$$
+  ip netns add $net
+  trap guest_end EXIT
+  ip -n $net link add switch type bridge
+  ip -n $net link set switch up
+  for port; do
+    ip netns exec $net ip tuntap add $port mode tap
+    ip -n $net link set $port master switch up
+  done
+  in_network=(ip netns exec $net)
+}
 guest_end() {
-  kill "$(tr -d '\0' <"$dir/iperf3.pid")" 2>/dev/null || true
+  [ ! -f "$dir/iperf3.pid" ] || kill "$(tr -d '\0' <"$dir/iperf3.pid")" 2>/dev/null || true
   ip netns del $net
   rm -rf "$dir/root" "$dir/base.new"
 }
@@ -92,24 +107,39 @@ install_scenario() { # install_scenario FILE: as the guest's first process (init
   install -m 644 "$here/first_process.sh" "$root/usr/local/sbin/first_process.sh"
 }
 
-guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it powers off; leaves $dir/result
-  local limit=$1 arguments=$2 status=0
-  shift 2
+guest_image() { # turns $root into $dir/image, with its kernel beside it
   cp "$(echo "$root"/boot/vmlinuz-*)" "$dir/vmlinuz"
   cp "$(echo "$root"/boot/initrd.img-*)" "$dir/initrd"
   truncate -s 4G "$dir/image"
   mke2fs -q -t ext4 -d "$root" "$dir/image"
   rm -rf "$root"
-  say "booting"
+}
+
+guest_run() { # guest_run SECONDS IMAGE KERNEL-ARGUMENTS QEMU-ARGUMENT...: boots $dir/IMAGE and waits until it powers off
+  local limit=$1 image=$dir/$2 arguments=$3 status=0
+  shift 3
   "${in_network[@]}" timeout --kill-after=10 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -display none \
-    -monitor none -no-reboot -serial "file:$dir/console.log" \
-    -drive "file=$dir/image,if=none,id=disk,format=raw,cache=unsafe" -device virtio-blk-pci,drive=disk,bus=pcie.0 -vga none \
+    -monitor none -no-reboot -serial "file:$image.console" \
+    -drive "file=$image,if=none,id=disk,format=raw,cache=unsafe" -device virtio-blk-pci,drive=disk,bus=pcie.0 -vga none \
     -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 no_timer_check $arguments" "$@" \
-    </dev/null >"$dir/qemu.log" 2>&1 || status=$?
-  [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"
-  e2fsck -fy "$dir/image" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
-  debugfs -R "rdump /result $dir" "$dir/image" >/dev/null 2>&1
+    </dev/null >"$image.log" 2>&1 || status=$?
+  [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$image.log")"
+  return $status
+}
+
+guest_result() { # guest_result IMAGE: its /result, as $dir/result
+  rm -rf "$dir/result"
+  e2fsck -fy "$dir/$1" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
+  debugfs -R "rdump /result $dir" "$dir/$1" >/dev/null 2>&1
   say "what the guest says"
-  cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/console.log"
+  cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/$1.console"
+}
+
+guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it powers off; leaves $dir/result
+  local status=0
+  guest_image
+  say "booting"
+  guest_run "$1" image "${@:2}" || status=$?
+  guest_result image
   return $status
 }

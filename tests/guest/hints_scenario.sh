@@ -127,3 +127,4 @@ export -f over_bond
 NCCL_IB_QPS_PER_CONNECTION=2 job bond-control - bash -c over_bond
 job bond-one-pair nccl.single_qp bash -c over_bond
 grep . /sys/class/infiniband/mlx5_bond_0/ports/1/{state,rate,hw_counters/{sent,rcvd}_pkts}
+exit 0

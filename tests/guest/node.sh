@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Causes that need a machine of another shape than this one: boots an emulated node with two NUMA nodes, each of two cores
-# with two hardware threads, with states of its cpus, and with two network cards: one at the second NUMA node, one with
+# with two hardware threads, with states of its cpus, a sensor of heat, and with two network cards: one at the second NUMA node, one with
 # room for few packets. Runs a job with each fault and its look-alike under reveal-run, and asks the reports: the faulty
 # ones must name the rule, the others none of those tested here. Needs a quiet machine: where the emulator starves, the
 # recordings have too few samples to be judged.
@@ -17,7 +17,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 guest_begin "$@"
 guest_root "${node_packages[@]}"
 install_scenario "$here/node_scenario.sh"
-# States of the cpus that the emulator does not have: the guest's acpi-cpufreq sets them, and nothing follows.
+# States of the cpus that the emulator does not have: the guest's acpi-cpufreq sets them, and nothing follows. And a sensor
+# of the board that shows as many degrees as were written to port 0xb3, where the chipset keeps a byte: from 85 on, the
+# guest's kernel cools the cpus.
 states=()
 if command -v iasl >/dev/null; then
   {
@@ -29,12 +31,19 @@ if command -v iasl >/dev/null; then
       echo 'Name (_PSS, Package () {'
       echo 'Package () {3500, 100000, 10, 10, 1, 1}, Package () {2000, 50000, 10, 10, 2, 2}, Package () {1200, 20000, 10, 10, 3, 3}})}'
     done
+    echo 'Scope (\_TZ) {'
+    echo 'OperationRegion (KEPT, SystemIO, 0xb3, 1) Field (KEPT, ByteAcc, NoLock, Preserve) {HEAT, 8}'
+    echo 'ThermalZone (BORD) {' # in tenths of a kelvin, and of a second
+    echo 'Method (_TMP, 0, Serialized) {Return (HEAT * 10 + 2732)} Name (_PSV, 3582) Name (_TZP, 10)'
+    echo 'Name (_TC1, 1) Name (_TC2, 2) Name (_TSP, 20) Name (_PSL, Package () {'
+    printf '\\_SB.CPUS.C00%s, ' 0 1 2 3 4 5 6 7
+    echo '})}}'
     echo '}'
   } >"$dir/states.asl"
   iasl -p "$dir/states" "$dir/states.asl" >"$dir/iasl.log" 2>&1 || { cat "$dir/iasl.log" && die "the table of states is wrong"; }
   states=(-acpitable "file=$dir/states.aml")
 else
-  say "iasl is not installed (acpica-tools): no states of the cpus"
+  say "iasl is not installed (acpica-tools): no states of the cpus, no heat"
 fi
 
 guest_network

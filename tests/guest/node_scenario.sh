@@ -2,7 +2,7 @@
 # The only program of the guest of node.sh: runs as its first process.
 mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_noise|irq.remote_numa'
 mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off'
-mine+='|cpu.freq_oscillation'
+mine+='|cpu.freq_oscillation|cpu.thermal_throttle'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
@@ -107,6 +107,28 @@ if modprobe acpi_cpufreq; then
   export REVEAL_INTERVAL=1s # with a busy cpu, too
   job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
   job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
+
+  # A board that is too hot for the cpus' highest clock, and one that is just not. Before Linux 6.3, cooling devices count
+  # their states when they come, and the cpus came before their clocks could be set.
+  for cpu in /sys/bus/cpu/drivers/processor/cpu*; do
+    echo ${cpu##*/} >${cpu%/*}/unbind
+    echo ${cpu##*/} >${cpu%/*}/bind
+  done
+  degrees() { printf "\\x$(printf %x $1)" | dd of=/dev/port bs=1 seek=$((0xb3)) status=none; }
+  heat() { # heat DEGREES: for 24 of 65 s
+    degrees 45
+    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
+    sleep 18
+    degrees $1
+    sleep 24
+    echo "$(cat /sys/class/thermal/thermal_zone0/temp) mC, states $(cat /sys/class/thermal/cooling_device*/cur_state | xargs)"
+    degrees 45
+    wait
+  }
+  export -f degrees heat
+  job heat-control - bash -c 'heat 80'
+  job heat cpu.thermal_throttle bash -c 'heat 95'
+  grep states heat-control.log heat.log
   export REVEAL_INTERVAL=250ms
 fi
 

@@ -15,7 +15,7 @@
 #   (cd build/package && cpack -G DEB)
 #   bash tests/guest/slurm_systemd.sh build/package /var/tmp/guest
 #
-# Exit status: 0 all checks passed, 1 some failed, 77 something is missing here. DIR/console.log is what the guest said,
+# Exit status: 0 all checks passed, 1 some failed, 77 something is missing here. DIR/image.console is what the guest said,
 # DIR/result what it left: reports, traces, logs, control groups as they were.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

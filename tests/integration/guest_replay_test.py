@@ -32,7 +32,9 @@ def explain(name: str, truth: dict, report: dict):
     check(found and found[0]["id"] == truth["rule"], f"{name}: {[each['id'] for each in found]}, not {truth['rule']}")
     if found:
         check(found[0]["nodes"] == [truth["node"]], f"{name}: on {found[0]['nodes']}")
-        check(truth["instance"] in found[0]["instances"], f"{name}: at {found[0]['instances']}")
+        place, words = truth["instance"], truth.get("words") or ""
+        check(not place or place in found[0]["instances"], f"{name}: at {found[0]['instances']}")
+        check(words in found[0]["sentence"], f"{name}: {found[0]['sentence']}")
         check(truth["node"] in report_text(report), f"{name}: the verdict does not name the node")
 
 

@@ -4,6 +4,7 @@ names the machine.
 
   keep.py RUN... [--to tests/data/traces/lab]
   keep.py DIR/result/link-loss --guest fabric --rule rdma.retries --instance rxe0:1
+  keep.py DIR/result-one/jobs/gib-one --guest nodes --rule mem.hugepages_inconsistent --node n2 --words "of 1 GiB"
   keep.py DIR/result/link-control --guest fabric --rule rdma.retries      the control of this rule
 
 A recording is NAME.tar.xz with truth.json and job/*.h5. `lab_replay_test` and `guest_replay_test` demand that `reveal
@@ -23,7 +24,8 @@ import h5py
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What a trace says of the place where the laboratory ran.
-REPLACED = {b"job.cgroup.memory": b"/job", b"kernel.boot_id": b"00000000-0000-0000-0000-000000000000"}
+REPLACED = {b"job.cgroup.memory": b"/job"}
+BOOT = b"kernel.boot_id"  # nodes with the same one share a kernel
 
 
 def texts_of(dataset: h5py.Dataset) -> list[str | None]:
@@ -33,7 +35,9 @@ def texts_of(dataset: h5py.Dataset) -> list[str | None]:
     return [None] if dataset.dtype.kind == "S" else []
 
 
-def without_places(trace: pathlib.Path, run: pathlib.Path):
+def without_places(trace: pathlib.Path, run: pathlib.Path, boots: dict[bytes, bytes]):
+    """`boots`: what stands for the boots of the run's nodes so far."""
+
     def clean(name: str, item):
         if not isinstance(item, h5py.Dataset) or not (columns := texts_of(item)):
             return
@@ -46,6 +50,9 @@ def without_places(trace: pathlib.Path, run: pathlib.Path):
         if name in ("node/begin", "node/end"):
             for key, value in REPLACED.items():
                 rows["value"][rows["key"] == key] = value
+            for boot in rows["value"][rows["key"] == BOOT]:
+                boots.setdefault(boot, b"00000000-0000-0000-0000-%012d" % len(boots))
+                rows["value"][rows["key"] == BOOT] = boots[boot]
         item[...] = rows
 
     with h5py.File(trace, "r+") as file:
@@ -53,11 +60,12 @@ def without_places(trace: pathlib.Path, run: pathlib.Path):
 
 
 def truth_of_guest(args) -> dict:
-    """Rule and place; `looked_for`: the rule of whose fault it is the control."""
+    """Rule, node and what its finding names; `looked_for`: the rule of whose fault it is the control."""
     scenario = (HERE.parent / f"guest/{args.guest}_scenario.sh").read_text()
-    truth = {"tested": re.search(r"^mine='(.*)'$", scenario, re.M)[1].split("|"), "node": "guest", "rule": None,
-             "looked_for": [args.rule]}
-    return truth | {"rule": args.rule, "instance": args.instance} if args.instance else truth
+    tested = "".join(re.findall(r"^mine\+?='(.*)'$", scenario, re.M)).split("|")
+    truth = {"tested": tested, "node": args.node, "rule": None, "looked_for": [args.rule]}
+    named = {"instance": args.instance, "words": args.words}
+    return truth | {"rule": args.rule} | named if any(named.values()) else truth
 
 
 def pack(run: pathlib.Path, truth: bytes, to: pathlib.Path) -> pathlib.Path:
@@ -67,9 +75,10 @@ def pack(run: pathlib.Path, truth: bytes, to: pathlib.Path) -> pathlib.Path:
             traces = sorted((run / "job").glob("*.h5")) or sorted(run.glob("*.h5"))
             if not traces:
                 sys.exit(f"keep: {run} has no trace")
+            boots: dict[bytes, bytes] = {}
             for trace in traces:
                 copy = pathlib.Path(shutil.copy(trace, scratch))
-                without_places(copy, run)
+                without_places(copy, run, boots)
                 add(archive, f"job/{trace.name}", copy.read_bytes())
             add(archive, "truth.json", truth)
     return packed
@@ -86,8 +95,10 @@ def main():
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
     parser.add_argument("--to", type=pathlib.Path)
     parser.add_argument("--guest", help="its name: fabric")
+    parser.add_argument("--node", default="guest", help="that of the fault (default: %(default)s)")
     parser.add_argument("--rule")
-    parser.add_argument("--instance", help="the place that the finding must name; without it, there must be none")
+    parser.add_argument("--instance", help="the place that the finding must name")
+    parser.add_argument("--words", help="its sentence must have these; without both, there must be no finding")
     args = parser.parse_args()
     to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "lab")
     to.mkdir(parents=True, exist_ok=True)

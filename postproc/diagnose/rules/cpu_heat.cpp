@@ -307,7 +307,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 24,
     .look_alikes = "cpu.power_cap,cpu.governor_powersave,more or heavier work",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was throttled"},
                    {"severe_share", 0.05, "ratio", "share from which it is a warning"},
                    {"limit", 95, "Cel",

@@ -87,6 +87,7 @@ std::string chosen_in(std::string_view choices) {
   return std::string(choices.substr(open + 1, close - open - 1));
 }
 
+constexpr std::string_view kVm = "vm.";
 constexpr std::string_view kHugePagesKey = "vm.hugepages-";
 constexpr std::string_view kModeKey = "vm.transparent_hugepage";
 constexpr std::string_view kInterface = "net.";
@@ -112,10 +113,11 @@ std::string huge_pages_in_words(const FactDifference& fact) {
   if (!kib || !pages || !usual) return "";
   const double bytes = 1024.0 * static_cast<double>(*kib);
   const auto amount = [](std::int64_t count) { return count == 0 ? "none" : number(static_cast<double>(count)); };
-  return fmt::format(
-      "{} {} {} huge pages of {}{}, and the other nodes reserve {}", node_list(fact.nodes),
-      fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages), quantity(bytes, "bytes"),
-      *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")), amount(*usual));
+  return fmt::format("{} {} {} huge {} of {}{}, and the other nodes reserve {}", node_list(fact.nodes),
+                     fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages),
+                     *pages == 1 ? "page" : "pages", quantity(bytes, "bytes"),
+                     *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")),
+                     amount(*usual));
 }
 
 std::string in_words(const FactDifference& fact) {
@@ -149,7 +151,6 @@ JobValues usual_values(const std::vector<const FactDifference*>& facts) {
   JobValues values;
   for (const FactDifference* fact : facts) {
     const std::string_view key = fact->key;
-    constexpr std::string_view kVm = "vm.";
     if (needs_a_boot(*fact)) {
       values.try_emplace("gib_pages", fact->usual);
     } else if (key.starts_with(kHugePagesKey)) {
@@ -197,22 +198,34 @@ Facts facts_of(const JobRuleContext& context, std::string_view id) {
   return facts;
 }
 
-std::vector<JobFinding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id) {
-  const Facts facts = facts_of(context, id);
+std::vector<JobFinding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, const Facts& facts) {
   if (facts.empty()) return {};
   return {{describe(rule, facts, Severity::notice, context.job), usual_values(facts)}};
-}
-
-std::vector<JobFinding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
-  return of_facts(context, rule, kHugePagesId);
-}
-std::vector<JobFinding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
-  return of_facts(context, rule, kMtuId);
 }
 
 bool are_all_in(const std::vector<std::string>& nodes, const std::vector<std::string>& in) {
   return std::all_of(nodes.begin(), nodes.end(),
                      [&](const std::string& node) { return std::find(in.begin(), in.end(), node) != in.end(); });
+}
+
+/// The pages of a NUMA node are among those of its node: they are told where only their distribution differs.
+bool is_told_of_node(const FactDifference& fact, const Facts& facts) {
+  if (!fact.key.starts_with(kOfNumaNode)) return false;
+  return std::any_of(facts.begin(), facts.end(), [&](const FactDifference* one) {
+    return one->key.starts_with(kHugePagesKey) && fact.key.ends_with(one->key.substr(kVm.size())) &&
+           are_all_in(fact.nodes, one->nodes);
+  });
+}
+
+std::vector<JobFinding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
+  const Facts all = facts_of(context, kHugePagesId);
+  Facts facts;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(facts),
+               [&](const FactDifference* fact) { return !is_told_of_node(*fact, all); });
+  return of_facts(context, rule, facts);
+}
+std::vector<JobFinding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
+  return of_facts(context, rule, facts_of(context, kMtuId));
 }
 
 /// Differences that bring others with them.

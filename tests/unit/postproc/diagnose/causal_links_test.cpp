@@ -95,6 +95,12 @@ TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
   EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::critical);
 }
 
+TEST(CausalLinks, AllowForTheTimeBetweenReadingsOfHeat) {
+  const Finding heat = seen("cpu.thermal_throttle", 20, 50);
+  EXPECT_EQ(cause_of({heat, seen("cpu.freq_oscillation", 16, 25)}, "cpu.freq_oscillation"), "cpu.thermal_throttle");
+  EXPECT_EQ(cause_of({heat, seen("cpu.freq_oscillation", 11, 25)}, "cpu.freq_oscillation"), "");
+}
+
 TEST(CausalLinks, NeedTheSamePlaceAndTime) {
   const Finding swap = seen("mem.swap_activity", 10, 30);
   EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 12, 28)}, "io.slow_reads"), "mem.swap_activity");

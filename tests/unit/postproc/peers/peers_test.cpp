@@ -316,7 +316,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
     const bool odd = profile.node == "n0003";
     profile.facts = {{"kernel.release", odd ? "6.1.0-20" : "6.1.0-28"},
                      {"net.ib0.mtu", "2044"},
-                     {"vm.hugepages-1048576kB", odd ? "16" : "0"}};
+                     {"vm.hugepages-1048576kB", odd ? "1" : "0"}};
   }
   profiles[0].facts[1].second = "1500";
   const auto findings = found_in(compared(profiles), {1, 2});
@@ -324,9 +324,8 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(
-      findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), and the other nodes reserve none"),
-      std::string::npos)
+  EXPECT_NE(findings[0].sentence.find("n0003 reserves 1 huge page of 1 GiB (1 GiB), and the other nodes reserve none"),
+            std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
   EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});
@@ -470,6 +469,18 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
     profile.facts = {{"numa.node0.hugepages-2048kB", profile.node == "n0003" ? "500" : "512"}};
   }
   EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty()) << "less memory was free there when they were set aside";
+  for (NodeProfile& profile : profiles) {
+    const char* pages = profile.node == "n0003" ? "2" : "0";
+    profile.facts = {{"numa.node0.hugepages-1048576kB", pages},
+                     {"numa.node1.hugepages-2048kB", profile.node == "n0004" ? "64" : "0"},
+                     {"vm.hugepages-1048576kB", pages}};
+  }
+  const auto both = found_in(compared(profiles), {1, 2});
+  ASSERT_EQ(both.size(), 1U);
+  EXPECT_EQ(both[0].sentence,
+            "n0004 has numa.node1.hugepages-2048kB = 64, other nodes have 0; n0003 reserves 2 huge pages of 1 GiB (2 "
+            "GiB), the other nodes none.")
+      << "those of a NUMA node are part of them";
 }
 
 TEST(ConfigurationFindings, ReserveLargePagesAtBootAndOthersOnARunningNode) {
