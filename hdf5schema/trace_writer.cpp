@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/deflate_runs.h"
 #include "hdf5schema/disk_space.h"
@@ -144,6 +145,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
   std::atomic<Writing> writing{Writing::goes_on};
+  std::atomic<bool> pressing{false};  // a buffer will soon be full, and the other one is not written yet
 
   Semaphore work;
   std::mutex jitter_mutex;
@@ -155,6 +157,7 @@ struct TraceWriter::Impl {
   template <typename T>
   bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
   bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
+  void press_if_late(const Axis& axis) noexcept;
   bool make_room(Axis& axis) noexcept;
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
@@ -165,6 +168,7 @@ struct TraceWriter::Impl {
   void begin_segment() noexcept;
   void replace_segment(const std::filesystem::path& next) const;
   void run(const std::stop_token& stop);
+  void gather(const std::stop_token& stop);
   void write_full(bool last);
   void write_buffer(Axis& axis, HandOver& handed);
   void write_records();
@@ -489,7 +493,16 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   axis.buffers[axis.filling].buffer.begin_row(time_ns);
   axis.last_time = time_ns;
   axis.row_open = true;
+  press_if_late(axis);
   return true;
+}
+
+/// Ends the wait for rows of other periods where rows come faster than usual.
+void TraceWriter::Impl::press_if_late(const Axis& axis) noexcept {
+  if (!axis.buffers[1 - axis.filling].full.load(std::memory_order_acquire)) return;
+  const std::size_t filled = axis.buffers[axis.filling].buffer.rows();
+  const bool late = axis.rows_per_chunk > 1 ? filled > axis.rows_per_chunk / 2 : axis.period < kChunkTime;
+  if (late && !pressing.exchange(true)) work.release();
 }
 
 /// The writer takes its input even if it cannot write it, so that waiting ends.
@@ -561,9 +574,19 @@ TraceWriter::Status TraceWriter::status() const {
   return status;
 }
 
+/// Each flush also writes the header of the file and the events, and the axes of a trace end their chunks within few
+/// seconds.
+void TraceWriter::Impl::gather(const std::stop_token& stop) {
+  const std::int64_t until = read_clock(CLOCK_MONOTONIC) + std::chrono::nanoseconds(limits.gather).count();
+  while (!stop.stop_requested() && !pressing && work.acquire_until(until)) {
+  }
+}
+
 void TraceWriter::Impl::run(const std::stop_token& stop) {
   while (true) {
     work.acquire();
+    if (limits.gather.count() > 0) gather(stop);
+    pressing = false;
     if (jitter_time.count() > 0 && !stop.stop_requested()) {
       std::unique_lock lock(jitter_mutex);
       jitter.wait_for(lock, stop, jitter_time, [] { return false; });

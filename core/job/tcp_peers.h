@@ -85,13 +85,15 @@ class TcpPeers {
     Sums sums;
   };
 
-  /// Only usual looks and those anew see all sockets: the others begin and end no connection.
+  /// Only usual looks and those anew see all sockets: the others begin no connection, and only `same` ends some.
   /// anew: the first one, or long after the last one. What is new to it counts from then on: otherwise the events of a
   ///   long time would be those of one row. begin() gets the inodes of all sockets of the job.
+  /// same: at those in known_sockets(), in the place of a usual one, where no connection can have begun since the last
+  ///   look at all: those that are not seen have ended.
   /// known: at those in known_sockets(), in the place of a usual one.
   /// extra: between two usual ones. It counts nothing of a connection that only one usual look has seen: otherwise
   ///   short connections would count for more where there are extra looks.
-  enum class Look : std::uint8_t { usual, anew, known, extra };
+  enum class Look : std::uint8_t { usual, anew, same, known, extra };
 
   /// A socket of the job, and the number of its network namespace.
   struct Known {
@@ -170,6 +172,8 @@ class TcpPeers {
   static Seen read(std::span<const std::byte> info);
   /// Whether this look is one at all sockets.
   [[nodiscard]] bool sees_all() const noexcept { return look_ == Look::usual || look_ == Look::anew; }
+  /// Whether a connection that it does not see may have ended.
+  [[nodiscard]] bool ends_some() const noexcept { return sees_all() || look_ == Look::same; }
   void remember(std::uint64_t place, const TcpSocketId& id);
   void own(Socket& socket, const IpAddress& address, const Seen& seen);
   void take(Socket& socket, const Seen& seen);

@@ -94,12 +94,18 @@ void Family::commit_at(std::int64_t time_ns) noexcept {
 
 void Family::notice_resets() noexcept {
   if (last_.size() < row_.size()) last_.resize(row_.size(), kMissing);
+  constexpr std::size_t kTogether = 16;
   std::size_t fell = 0;
   std::size_t first = 0;
-  for (std::size_t i = 0; i < row_.size(); ++i) {
-    const bool known = row_[i] != kMissing;
-    if (known && row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
-    last_[i] = known ? row_[i] : last_[i];
+  for (std::size_t begin = 0; begin < row_.size(); begin += kTogether) {
+    const std::size_t end = std::min(begin + kTogether, row_.size());
+    // Most counters stay as they are.
+    if (std::equal(row_.data() + begin, row_.data() + end, last_.data() + begin)) continue;
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool known = row_[i] != kMissing;
+      if (known && row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
+      last_[i] = known ? row_[i] : last_[i];
+    }
   }
   if (fell == 0 || sink_.now_ns_ < next_reset_event_ns_) return;
   next_reset_event_ns_ = sink_.now_ns_ + kResetEventPeriod;
