@@ -232,12 +232,18 @@ def lasting(path: str) -> str:
 
 
 def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Path:
-    """What the collector reads beside this job, and how often, as floor.cpp takes it."""
-    seconds, log = 32, folder / "strace"
-    subprocess.run(["strace", "-y", "-e", "trace=openat,pread64", "-o", log, build / "bin/reveal-collect", "--output",
-                    folder / "strace.h5", "--job", f"pid:{job}", "--duration", f"{seconds}s"], capture_output=True)
+    """What the collector reads beside this job, and how often, as floor.cpp takes it. It reads more at its begin and at its
+    end: that is left out."""
+    begin, seconds, log = 8, 20, folder / "strace"
+    subprocess.run(["strace", "-ttt", "-y", "-e", "trace=openat,pread64", "-o", log, build / "bin/reveal-collect", "--output",
+                    folder / "strace.h5", "--job", f"pid:{job}", "--duration", f"{begin + seconds + 3}s"],
+                   capture_output=True)
     reads, opens = collections.Counter(), collections.Counter()
-    for line in log.read_text(errors="replace").splitlines():
+    lines = log.read_text(errors="replace").splitlines()
+    begin += float(lines[0].split()[0])
+    for line in lines:
+        if not begin <= float(line.split()[0]) < begin + seconds:
+            continue
         if found := re.search(r"pread64\(\d+<(/(?:proc|sys)[^>]*)>.*, 0\) = \d", line):
             reads[lasting(found[1])] += 1
         elif found := re.search(r"openat\(.* = \d+<(/(?:proc|sys)[^>]*)>", line):
@@ -245,8 +251,8 @@ def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Pat
     listed = folder / "files"
     with listed.open("w") as out:
         for path, count in reads.items():
-            if count < 3:
-                continue  # looked at, at the begin and the end
+            if count < 2:
+                continue  # not read regularly
             period = max(100, round(seconds * 10 / count) * 100)
             out.write(f"{period} {'open' if opens[path] > count / 2 else 'keep'} {path}\n")
     return listed

@@ -59,8 +59,10 @@ class Family {
 
   void begin() noexcept;  // everything missing
   void set(std::int32_t channel, std::int64_t value) noexcept {
-    if (channel >= 0 && static_cast<std::size_t>(channel) < row_.size())
-      row_[static_cast<std::size_t>(channel)] = value;
+    const auto place = static_cast<std::size_t>(channel);
+    if (channel < 0 || place >= row_.size()) return;
+    row_[place] = value;
+    blocks_set_ |= std::uint64_t{1} << (place / kBlock % kBlockBits);
   }
   /// A counter that fell has no increment; that it did is an event.
   void commit() noexcept;
@@ -78,6 +80,8 @@ class Family {
   [[nodiscard]] std::int64_t value(std::string_view metric, std::string_view instance = {}) const noexcept;
 
  private:
+  static constexpr std::size_t kBlock = 16;  // channels
+  static constexpr std::size_t kBlockBits = 64;
   void notice_resets() noexcept;
 
   TraceSink& sink_;
@@ -87,7 +91,8 @@ class Family {
   std::deque<ChannelKey> own_keys_;  // channels that the trace does not have: it keeps the others
   std::size_t later_ = 0;
   std::vector<std::int64_t> row_;
-  std::vector<std::int64_t> last_;  // known of each channel; of counters
+  std::vector<std::int64_t> last_;               // known of each channel; of counters
+  std::uint64_t blocks_set_ = ~std::uint64_t{};  // those with a channel that was set since the last row
   std::int64_t next_reset_event_ns_ = 0;
   std::vector<std::int32_t> stored_;      // places in the row of the channels that the trace has, in its order
   std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
