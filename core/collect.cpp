@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
-constexpr std::chrono::milliseconds kGather{2500};  // the first chunks end within it, but for those of a few files
+constexpr std::chrono::milliseconds kGather{2000};  // chunks of rows of .1 s and of 1 s end within it
 constexpr std::int64_t kSettle = 3 * kSecond;       // from a process's start to its program
 constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
