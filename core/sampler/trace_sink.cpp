@@ -21,7 +21,7 @@ constexpr std::int64_t kEventPeriod = 10'000'000'000;
 
 }  // namespace
 
-Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
+Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), counted_(is_counted(spec.kind)), spec_(spec) {
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
 }
 
@@ -82,7 +82,7 @@ void Family::commit() noexcept {
 
 void Family::commit_at(std::int64_t time_ns) noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
-  if (is_counted(spec_.kind)) notice_resets();
+  if (counted_) notice_resets();
   std::span<const std::int64_t> row(row_);
   if (stored_.size() < row_.size()) {
     std::transform(stored_.begin(), stored_.end(), stored_row_.begin(),

@@ -89,18 +89,20 @@ class Family {
   static constexpr std::size_t kBlockBits = 64;
   void notice_resets() noexcept;
 
+  // What each tick needs comes first: the processor's caches have lost it since the last one.
   TraceSink& sink_;
-  FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
+  bool counted_ = false;
+  std::vector<std::int64_t> row_;
+  std::vector<std::int32_t> stored_;             // places in the row of the channels that the trace has, in its order
+  std::uint64_t blocks_set_ = ~std::uint64_t{};  // those with a channel that was set since the last row
+  std::vector<std::int64_t> last_;               // known of each channel; of counters
+  std::int64_t next_reset_event_ns_ = 0;
+  std::vector<std::int64_t> stored_row_;  // as long as stored_; only where not all are stored
+  FamilySpec spec_;
   Channels channels_;
   std::deque<ChannelKey> own_keys_;  // channels that the trace does not have: it keeps the others
   std::size_t later_ = 0;
-  std::vector<std::int64_t> row_;
-  std::vector<std::int64_t> last_;               // known of each channel; of counters
-  std::uint64_t blocks_set_ = ~std::uint64_t{};  // those with a channel that was set since the last row
-  std::int64_t next_reset_event_ns_ = 0;
-  std::vector<std::int32_t> stored_;      // places in the row of the channels that the trace has, in its order
-  std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
 };
 
 class TraceSink {
