@@ -89,7 +89,7 @@ class Family {
   static constexpr std::size_t kBlockBits = 64;
   void notice_resets() noexcept;
 
-  // What each tick needs comes first: the processor's caches have lost it since the last one.
+  // Members that each tick needs come first: the processor's caches have lost them since the last one.
   TraceSink& sink_;
   TraceWriter::FamilyId id_ = 0;
   bool counted_ = false;
