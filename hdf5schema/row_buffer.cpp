@@ -14,7 +14,7 @@ void RowBuffer::add_family(std::size_t width, std::int64_t missing) {
 }
 
 void RowBuffer::lay_out() {
-  present_.assign(max_rows_ * families_.size(), 0);
+  present_.assign(max_rows_ * families_.size(), std::uint8_t{0});
   shared_.reserve(max_rows_ * stride_);
   for (std::size_t row = 0; row < max_rows_; ++row) {
     for (const Part& part : families_) shared_.insert(shared_.end(), part.width, part.missing);
@@ -36,7 +36,7 @@ void RowBuffer::widen(std::size_t family, std::size_t width) {
 void RowBuffer::begin_row(std::int64_t time_ns) noexcept {
   const std::size_t row = rows();
   times_.push_back(time_ns);  // within the reserved space
-  std::fill_n(present_.begin() + static_cast<std::ptrdiff_t>(row * families_.size()), families_.size(), 0);
+  std::fill_n(present_.begin() + static_cast<std::ptrdiff_t>(row * families_.size()), families_.size(), std::uint8_t{0});
 }
 
 bool RowBuffer::row_complete() const noexcept {

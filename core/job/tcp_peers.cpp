@@ -224,9 +224,12 @@ std::vector<std::uint32_t> TcpPeers::end(bool whole) {
 }
 
 void TcpPeers::close_unseen() {
+  awaited_ = 0;
   std::erase_if(sockets_, [this](const auto& entry) {
     const Socket& socket = entry.second;
-    if (usual_looks_ - socket.usual_look < kPatience) return false;
+    const std::uint32_t missed = usual_looks_ - socket.usual_look;
+    awaited_ += socket.last && missed > 0 && missed < kPatience ? 1 : 0;
+    if (missed < kPatience) return false;
     if (socket.last) ++peers_[socket.peer].now.closed;
     return true;
   });

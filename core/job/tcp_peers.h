@@ -115,6 +115,8 @@ class TcpPeers {
   /// The job's sockets that the last look at all saw: all of the job if are_few().
   [[nodiscard]] std::span<const Known> known_sockets() const noexcept { return known_; }
   [[nodiscard]] bool are_few() const noexcept { return owned_ <= kMostKnown; }
+  /// Whether one of the job was not seen by the last look that could end it, and counts as open.
+  [[nodiscard]] bool awaits_some() const noexcept { return awaited_ > 0; }
 
   [[nodiscard]] std::span<const Row> rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t sockets() const noexcept { return sockets_.size(); }
@@ -186,6 +188,7 @@ class TcpPeers {
   std::vector<Stranger> strangers_;
   std::vector<Known> known_;
   std::size_t owned_ = 0;       // sockets of the job in the last look at all
+  std::size_t awaited_ = 0;     // see awaits_some()
   std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
   std::vector<Row> rows_{Row{.name = "others"}};

@@ -9,6 +9,7 @@
 #include <array>
 #include <ctime>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/job/namespace_sockets.h"
@@ -164,6 +165,7 @@ class ConnectionWatch {
     peers_.begin(std::move(inodes_), how);
     std::string problem = one_by_one ? look_up() : dump();
     inodes_ = peers_.end(problem.empty());
+    if (!problem.empty()) looks_alike_ = 0;
     return problem;
   }
 
@@ -175,21 +177,17 @@ class ConnectionWatch {
     ++listings_;
     const std::vector<Openings> before = std::exchange(openings_, openings_now());
     const bool none_began = !openings_.empty() && openings_ == before && !one_may_join_;
-    if (none_began && !query_all && knows_few() && peers_.sockets() <= kMostAged) return look_again();
+    looks_alike_ = none_began && !peers_.awaits_some() ? looks_alike_ + 1 : 0;
+    if (looks_alike_ >= kAlike && !query_all && knows_few() && peers_.sockets() <= kMostAged) {
+      // A listing would not find more. The walk through the kernel's table takes .3 ms, even if that is empty.
+      return look(TcpPeers::Look::same, true);
+    }
     peers_.begin(query_all ? inodes_of_job() : std::move(inodes_), anew ? TcpPeers::Look::anew : TcpPeers::Look::usual);
     one_may_join_ = false;
     std::string problem = dump();
     if (peers_.has_strangers() && !query_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
-    if (!problem.empty()) openings_.clear();
-    return problem;
-  }
-
-  /// A listing would not find more. The walk through the kernel's empty table takes .3 ms, all this a tenth of it.
-  std::string look_again() {
-    seen_ = 0;
-    std::string problem = look(TcpPeers::Look::same, true);
-    if (!problem.empty() || seen_ < peers_.known_sockets().size()) openings_.clear();  // some have ended
+    if (!problem.empty()) looks_alike_ = 0;
     return problem;
   }
 
@@ -217,7 +215,6 @@ class ConnectionWatch {
   }
 
   void see(const TcpSocket& socket) {
-    ++seen_;
     one_may_join_ = one_may_join_ || socket.begins() || socket.waits();
     if (!socket.begins()) peers_.see(socket);
   }
@@ -257,6 +254,7 @@ class ConnectionWatch {
 
   static constexpr std::uint64_t kQueryAll = 32;   // listings
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
+  static constexpr int kAlike = 2;                 // looks until a listing, too, that changed meanwhile has lacked none
   static constexpr std::size_t kFewKnown = 32;     // to look them up takes less time than to list all
   static constexpr std::size_t kMostAged = 4096;   // sockets of others that Look::same passes over
 
@@ -264,8 +262,8 @@ class ConnectionWatch {
   const SeeSocket see_ = [this](const TcpSocket& socket) { see(socket); };
   NamespaceSockets sockets_{NETLINK_SOCK_DIAG};
   KernelTree kernel_;
-  std::vector<Openings> openings_;  // before the last listing; empty: the next one is needed
-  std::size_t seen_ = 0;            // in this look
+  std::vector<Openings> openings_;  // before the last look at all
+  int looks_alike_ = 0;             // since a connection began or ended
   bool one_may_join_ = false;       // a connection that the last listing saw, and no opening tells when
   ListingPace pace_;
   std::vector<std::string> pids_;

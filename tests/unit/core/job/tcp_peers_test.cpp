@@ -246,10 +246,12 @@ TEST(TcpPeers, EndWhatALookAtTheSameConnectionsDoesNotSee) {
   EXPECT_EQ(watched.retransmits("10.0.0.1"), 2) << "9 is not known";
   EXPECT_EQ(watched.peers().known_sockets().size(), 2U);
   EXPECT_EQ(watched.of("10.0.0.1").closed, 0) << "of two looks, one did not see 8";
+  EXPECT_TRUE(watched.peers().awaits_some());
   watched.look_as(TcpPeers::Look::same, {{.cookie = 7, .retransmits = 3}});
   EXPECT_EQ(watched.retransmits("10.0.0.1"), 3);
   EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
   EXPECT_EQ(watched.of("10.0.0.1").connections, 1);
+  EXPECT_FALSE(watched.peers().awaits_some());
 }
 
 TEST(TcpPeers, KeepTheSocketsOfOthersWhileOnlyKnownOnesAreSeen) {
