@@ -179,8 +179,6 @@ void Sampler::sample(const Tick& tick) noexcept {
   self_.part_ns[0] += after - before;
   for (std::size_t i = 0; i < opened_.size(); ++i) {
     const Opened& each = opened_[i];
-    // The processor's caches have lost it since the last tick, and this probe first waits for the kernel.
-    if (i + 1 < opened_.size()) __builtin_prefetch(opened_[i + 1].probe.get());
     pace_.extra = tick.number % each.every != 0;
     const bool due = !pace_.extra || (pace_.faster && each.faster_every > 0 && tick.number % each.faster_every == 0);
     if (!due) continue;
