@@ -73,7 +73,7 @@ class CpuProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    if (text_.update(file_)) {
+    if (text_.update(file_.read())) {
       times_.family().commit();
     } else {
       times_.begin();

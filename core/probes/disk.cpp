@@ -82,7 +82,7 @@ class DiskProbe final : public Probe {
       : fs_(context.fs), file_(std::move(file)), disks_(context, kFamilies, kColumns, kExpectedLater) {}
 
   void sample() noexcept override {
-    if (!text_.update(file_)) parse();
+    if (!text_.update(file_.read())) parse();
     disks_.commit();
   }
 

@@ -47,7 +47,7 @@ class FreeBlocksProbe final : public Probe {
       : file_(std::move(file)), blocks_(context.family(kBlockFamilies[0])) {}
 
   void sample() noexcept override {
-    if (!text_.update(file_)) parse();
+    if (!text_.update(file_.read())) parse();
     blocks_.commit();
   }
 

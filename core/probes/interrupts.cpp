@@ -60,7 +60,7 @@ class MatrixProbe final : public Probe {
         text_(!counts_.summarised()) {}
 
   void sample() noexcept override {
-    if (text_.update(file_)) {
+    if (text_.update(file_.read())) {
       counts_.family().commit();
       return;
     }

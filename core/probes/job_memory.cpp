@@ -93,8 +93,8 @@ class JobMemoryProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    if (!text_.update(file_)) parse();
-    if (numa_file_ && !numa_text_.update(numa_file_)) parse_numa();
+    if (!text_.update(file_.read())) parse();
+    if (numa_file_ && !numa_text_.update(numa_file_.read())) parse_numa();
     memory_->commit();
     events_->commit();
     if (numa_file_) numa_->commit();

@@ -66,7 +66,7 @@ class MemoryProbe final : public Probe {
       : file_(std::move(file)), bytes_(context.family(kFamilies[0])), pages_(context.family(kFamilies[1])) {}
 
   void sample() noexcept override {
-    if (!text_.update(file_)) parse();
+    if (!text_.update(file_.read())) parse();
     bytes_.commit();
     pages_.commit();
   }

@@ -41,7 +41,7 @@ class VmstatProbe final : public Probe {
       : file_(std::move(file)), events_(context.family(kFamilies[0])), levels_(context.family(kFamilies[1])) {}
 
   void sample() noexcept override {
-    if (!text_.update(file_)) parse();
+    if (!text_.update(file_.read())) parse();
     events_.commit();
     levels_.commit();
   }

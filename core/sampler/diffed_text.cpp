@@ -6,16 +6,6 @@
 
 namespace reveal {
 
-void DiffedText::fetch() const noexcept {
-  constexpr std::size_t kLine = 64;
-  constexpr std::size_t kMost = 64 * kLine;  // the rest is fetched by the processor itself, which sees a stream
-  for (std::size_t at = 0; at < std::min(last_.size(), kMost); at += kLine) __builtin_prefetch(last_.data() + at);
-  if (targets_.empty()) return;
-  for (const Target& target : {targets_.front(), targets_.back()}) {
-    if (target.family != nullptr) target.family->fetch();
-  }
-}
-
 std::size_t DiffedText::first_difference(std::size_t from) const noexcept {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   const char* now = text_.data();

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/kernel_text/kernel_tree.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/trace_sink.h"
 
@@ -23,12 +22,6 @@ class DiffedText {
   /// to their channels, and true is returned. Otherwise some may have gone there: the caller begins its families anew,
   /// and parses this text and all others that these families have numbers of.
   [[nodiscard]] bool update(std::string_view text) noexcept;
-  /// The same for the text of a file. After a tenth of a second, the processor's caches have lost what it is compared
-  /// with: that is fetched while the kernel writes the text.
-  [[nodiscard]] bool update(KernelFile& file) noexcept {
-    fetch();
-    return update(file.read());
-  }
 
   /// Returns the text; set() and ignore() then follow in the order of its words.
   [[nodiscard]] std::string_view parse();
@@ -47,7 +40,6 @@ class DiffedText {
     std::int32_t channel = Family::kNoChannel;
     std::int64_t scale = 1;
   };
-  void fetch() const noexcept;
   [[nodiscard]] std::size_t first_difference(std::size_t from) const noexcept;
 
   std::string_view text_;
@@ -63,7 +55,7 @@ class DiffedText {
 template <typename Places>
 [[nodiscard]] bool update_all(Places& places) noexcept {
   bool repeat = true;
-  for (auto& place : places) repeat = place.text.update(place.file) && repeat;
+  for (auto& place : places) repeat = place.text.update(place.file.read()) && repeat;
   return repeat;
 }
 

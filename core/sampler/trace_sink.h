@@ -58,11 +58,6 @@ class Family {
   void expect(std::size_t later);
 
   void begin() noexcept;  // everything missing
-  /// The row will soon be needed in the processor's caches.
-  void fetch() const noexcept {
-    constexpr std::size_t kLine = 64 / sizeof(std::int64_t);
-    for (std::size_t at = 0; at < row_.size(); at += kLine) __builtin_prefetch(row_.data() + at);
-  }
   void set(std::int32_t channel, std::int64_t value) noexcept {
     const auto place = static_cast<std::size_t>(channel);
     if (channel < 0 || place >= row_.size()) return;
