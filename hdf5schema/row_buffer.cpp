@@ -9,52 +9,46 @@ RowBuffer::RowBuffer(std::size_t max_rows) : max_rows_(max_rows) {
 }
 
 void RowBuffer::add_family(std::size_t width, std::int64_t missing) {
-  families_.push_back({.width = width, .missing = missing, .offset = stride_});
-  stride_ += width;
-}
-
-void RowBuffer::lay_out() {
-  present_.assign(max_rows_ * families_.size(), std::uint8_t{0});
-  shared_.reserve(max_rows_ * stride_);
-  for (std::size_t row = 0; row < max_rows_; ++row) {
-    for (const Part& part : families_) shared_.insert(shared_.end(), part.width, part.missing);
-  }
+  families_.push_back({.width = width,
+                       .missing = missing,
+                       .values = std::vector<std::int64_t>(width * max_rows_, missing),
+                       .present = std::vector<std::uint8_t>(max_rows_, 0)});
 }
 
 void RowBuffer::widen(std::size_t family, std::size_t width) {
   Part& part = families_[family];
   if (width <= part.width) return;
   std::vector<std::int64_t> wider(width * max_rows_, part.missing);
-  for (std::size_t each = 0; each < rows(); ++each) {
-    const std::span<const std::int64_t> narrow = row(family, each);
-    std::copy(narrow.begin(), narrow.end(), wider.begin() + static_cast<std::ptrdiff_t>(each * width));
+  for (std::size_t row = 0; row < rows(); ++row) {
+    std::copy_n(part.values.begin() + static_cast<std::ptrdiff_t>(row * part.width), part.width,
+                wider.begin() + static_cast<std::ptrdiff_t>(row * width));
   }
-  part.own = std::move(wider);
+  part.values = std::move(wider);
   part.width = width;
 }
 
 void RowBuffer::begin_row(std::int64_t time_ns) noexcept {
   const std::size_t row = rows();
   times_.push_back(time_ns);  // within the reserved space
-  std::fill_n(present_.begin() + static_cast<std::ptrdiff_t>(row * families_.size()), families_.size(), std::uint8_t{0});
+  for (Part& part : families_) part.present[row] = 0;
 }
 
 bool RowBuffer::row_complete() const noexcept {
-  const auto* last = present_.data() + (rows() - 1) * families_.size();
-  return std::all_of(last, last + families_.size(), [](std::uint8_t present) { return present != 0; });
+  return std::all_of(families_.begin(), families_.end(),
+                     [last = rows() - 1](const Part& part) { return part.present[last] != 0; });
 }
 
 std::span<std::int64_t> RowBuffer::fill_row(std::size_t family) noexcept {
   Part& part = families_[family];
   const std::size_t row = rows() - 1;
-  present_[row * families_.size() + family] = 1;
-  return {(part.own.empty() ? shared_.data() : part.own.data()) + at(part, row), part.width};
+  part.present[row] = 1;
+  return std::span(part.values).subspan(row * part.width, part.width);
 }
 
 std::size_t RowBuffer::rows_present(std::size_t family) const noexcept {
-  std::size_t count = 0;
-  for (std::size_t row = 0; row < rows(); ++row) count += present(family, row) ? 1 : 0;
-  return count;
+  const auto& present = families_[family].present;
+  return static_cast<std::size_t>(
+      std::count(present.begin(), present.begin() + static_cast<std::ptrdiff_t>(rows()), 1));
 }
 
 void encode_increments(const RowBuffer& buffer, std::size_t family, std::size_t channels,

@@ -11,17 +11,14 @@
 
 namespace reveal {
 
-/// Rows of all families that share a time axis. float64 values are kept as their bits. The families of a row lie side
-/// by side: with each in pages of its own, a tick costs a miss of the address translation for each.
+/// Rows of all families that share a time axis. float64 values are kept as their bits.
 class RowBuffer {
  public:
   explicit RowBuffer(std::size_t max_rows);
 
-  /// Announces `width` channels of the next family. `missing`: the value of a channel in rows before it existed.
+  /// Makes space for `width` channels of the next family, or of an existing one that grew. Allocates. `missing`: the
+  /// value of a channel in rows before it existed.
   void add_family(std::size_t width, std::int64_t missing = kMissing);
-  /// Makes space for all families. Call it before the first row.
-  void lay_out();
-  /// Makes space for a family that grew. Allocates.
   void widen(std::size_t family, std::size_t width);
   [[nodiscard]] std::size_t width(std::size_t family) const noexcept { return families_[family].width; }
 
@@ -33,17 +30,17 @@ class RowBuffer {
   /// Opens a row in which no family is present yet. Only when not full().
   void begin_row(std::int64_t time_ns) noexcept;
   /// Is the family present in the last row, and does every family of the axis?
-  [[nodiscard]] bool present(std::size_t family) const noexcept { return present(family, rows() - 1); }
+  [[nodiscard]] bool present(std::size_t family) const noexcept { return families_[family].present[rows() - 1] != 0; }
   [[nodiscard]] bool row_complete() const noexcept;
   /// The family's part of the last row, now present: width() values for the caller to fill.
   [[nodiscard]] std::span<std::int64_t> fill_row(std::size_t family) noexcept;
 
   [[nodiscard]] bool present(std::size_t family, std::size_t row) const noexcept {
-    return present_[row * families_.size() + family] != 0;
+    return families_[family].present[row] != 0;
   }
   [[nodiscard]] std::span<const std::int64_t> row(std::size_t family, std::size_t row) const noexcept {
     const Part& part = families_[family];
-    return {(part.own.empty() ? shared_.data() : part.own.data()) + at(part, row), part.width};
+    return std::span(part.values).subspan(row * part.width, part.width);
   }
   [[nodiscard]] std::size_t rows_present(std::size_t family) const noexcept;
 
@@ -51,17 +48,11 @@ class RowBuffer {
   struct Part {
     std::size_t width = 0;
     std::int64_t missing = kMissing;
-    std::size_t offset = 0;              // in a row of all families
-    std::vector<std::int64_t> own = {};  // [row][channel], instead of that, of a family that grew
+    std::vector<std::int64_t> values;   // [row][channel]
+    std::vector<std::uint8_t> present;  // [row]
   };
-  [[nodiscard]] std::size_t at(const Part& part, std::size_t row) const noexcept {
-    return part.own.empty() ? row * stride_ + part.offset : row * part.width;
-  }
 
   std::size_t max_rows_;
-  std::size_t stride_ = 0;             // channels of all families
-  std::vector<std::int64_t> shared_;   // [row][family][channel]
-  std::vector<std::uint8_t> present_;  // [row][family]
   std::vector<std::int64_t> times_;
   std::vector<Part> families_;
 };

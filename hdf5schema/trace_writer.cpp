@@ -320,13 +320,12 @@ void TraceWriter::set_end_snapshot(const Snapshot& end) {
 void TraceWriter::start() {
   Impl& impl = *impl_;
   for (const auto& axis : impl.axes) {
-    for (Impl::HandOver& part : axis->buffers) {
-      for (const std::size_t index : axis->families) {
+    for (const std::size_t index : axis->families) {
+      for (Impl::HandOver& part : axis->buffers) {
         const Impl::Family& family = *impl.families[index];
         part.buffer.add_family(family.channels, family.real ? kNanBits : kMissing);  // more when more appear
+        part.channels.push_back(0);
       }
-      part.channels.resize(axis->families.size());
-      part.buffer.lay_out();
     }
   }
   impl.has_begun(impl.begin_file(*impl.file));
