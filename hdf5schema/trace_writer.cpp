@@ -10,6 +10,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -157,6 +158,7 @@ struct TraceWriter::Impl {
   template <typename T>
   bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
   bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
+  [[nodiscard]] bool is_slow(const Axis& axis) const noexcept { return axis.period > limits.gather; }
   void press_if_late(const Axis& axis) noexcept;
   bool make_room(Axis& axis) noexcept;
   bool hand_over(Axis& axis) noexcept;
@@ -501,8 +503,7 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
 void TraceWriter::Impl::press_if_late(const Axis& axis) noexcept {
   if (!axis.buffers[1 - axis.filling].full.load(std::memory_order_acquire)) return;
   const std::size_t filled = axis.buffers[axis.filling].buffer.rows();
-  const bool late = axis.rows_per_chunk > 1 ? filled > axis.rows_per_chunk / 2 : axis.period < kChunkTime;
-  if (late && !pressing.exchange(true)) work.release();
+  if (!is_slow(axis) && filled > axis.rows_per_chunk / 2 && !pressing.exchange(true)) work.release();
 }
 
 /// The writer takes its input even if it cannot write it, so that waiting ends.
@@ -574,12 +575,19 @@ TraceWriter::Status TraceWriter::status() const {
   return status;
 }
 
-/// Each flush also writes the header of the file and the events, and the axes of a trace end their chunks within few
-/// seconds.
+/// Each flush also reads and writes tables of the file, and most axes of a trace end their chunks within few seconds.
+/// Slow ones end theirs at any time and wait for those; their other buffer takes ten seconds to fill.
 void TraceWriter::Impl::gather(const std::stop_token& stop) {
-  const std::int64_t until = read_clock(CLOCK_MONOTONIC) + std::chrono::nanoseconds(limits.gather).count();
-  while (!stop.stop_requested() && !pressing && work.acquire_until(until)) {
-  }
+  constexpr int kLonger = 4;
+  const auto is_handed = [](const HandOver& part) { return part.full.load(std::memory_order_acquire); };
+  const auto is_slow_or_none = [&](const std::unique_ptr<Axis>& axis) {
+    return is_slow(*axis) || std::none_of(std::begin(axis->buffers), std::end(axis->buffers), is_handed);
+  };
+  std::int64_t until = std::numeric_limits<std::int64_t>::max();
+  do {
+    const int times = std::all_of(axes.begin(), axes.end(), is_slow_or_none) ? kLonger : 1;
+    until = std::min(until, read_clock(CLOCK_MONOTONIC) + std::chrono::nanoseconds(limits.gather).count() * times);
+  } while (!stop.stop_requested() && !pressing && work.acquire_until(until));
 }
 
 void TraceWriter::Impl::run(const std::stop_token& stop) {
