@@ -3,6 +3,12 @@
 
 #include <semaphore.h>
 
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal {
 
 /// Not std::counting_semaphore: libstdc++ 12 can sleep through a release (https://gcc.gnu.org/PR104928).
@@ -16,6 +22,14 @@ class Semaphore {
   void acquire() noexcept {
     while (::sem_wait(&semaphore_) != 0) {
     }
+  }
+  /// False if nothing was released until then, by CLOCK_MONOTONIC.
+  bool acquire_until(std::int64_t monotonic_ns) noexcept {
+    const timespec until{static_cast<time_t>(monotonic_ns / kSecond), static_cast<long>(monotonic_ns % kSecond)};
+    while (::sem_clockwait(&semaphore_, CLOCK_MONOTONIC, &until) != 0) {
+      if (errno != EINTR) return false;
+    }
+    return true;
   }
 
  private:

@@ -2,6 +2,7 @@
 """What it costs to watch a node ten times a second: reveal beside its peers and beside a floor that reads the same files.
 
   overhead.py peers --build BUILD [--rounds 5] [--seconds 10] [--only reveal,floor,...]
+  overhead.py parts --build BUILD [--against BUILD] [--rounds 4] [--seconds 20]   cost per thread, and of child processes
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
   overhead.py slowdown --build BUILD [--rounds 12] [--seconds 10]     of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
@@ -232,12 +233,18 @@ def lasting(path: str) -> str:
 
 
 def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Path:
-    """What the collector reads beside this job, and how often, as floor.cpp takes it."""
-    seconds, log = 32, folder / "strace"
-    subprocess.run(["strace", "-y", "-e", "trace=openat,pread64", "-o", log, build / "bin/reveal-collect", "--output",
-                    folder / "strace.h5", "--job", f"pid:{job}", "--duration", f"{seconds}s"], capture_output=True)
+    """What the collector reads beside this job, and how often, as floor.cpp takes it. It reads more at its begin and at its
+    end: that is left out."""
+    begin, seconds, log = 8, 20, folder / "strace"
+    subprocess.run(["strace", "-ttt", "-y", "-e", "trace=openat,pread64", "-o", log, build / "bin/reveal-collect", "--output",
+                    folder / "strace.h5", "--job", f"pid:{job}", "--duration", f"{begin + seconds + 3}s"],
+                   capture_output=True)
     reads, opens = collections.Counter(), collections.Counter()
-    for line in log.read_text(errors="replace").splitlines():
+    lines = log.read_text(errors="replace").splitlines()
+    begin += float(lines[0].split()[0])
+    for line in lines:
+        if not begin <= float(line.split()[0]) < begin + seconds:
+            continue
         if found := re.search(r"pread64\(\d+<(/(?:proc|sys)[^>]*)>.*, 0\) = \d", line):
             reads[lasting(found[1])] += 1
         elif found := re.search(r"openat\(.* = \d+<(/(?:proc|sys)[^>]*)>", line):
@@ -245,8 +252,8 @@ def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Pat
     listed = folder / "files"
     with listed.open("w") as out:
         for path, count in reads.items():
-            if count < 3:
-                continue  # looked at, at the begin and the end
+            if count < 2:
+                continue  # not read regularly
             period = max(100, round(seconds * 10 / count) * 100)
             out.write(f"{period} {'open' if opens[path] > count / 2 else 'keep'} {path}\n")
     return listed
@@ -446,6 +453,59 @@ def compare_probes(args):
     table(rows)
 
 
+def times_of(pid: int) -> dict[tuple[str, str], int]:
+    """Nanoseconds on a cpu of each thread of a process and of its children."""
+    threads = ("sampling", "writing", "status", "publishing")
+    times, pids = {}, [pid]
+    for number, each in enumerate(pids):
+        for place, task in enumerate(sorted(pathlib.Path(f"/proc/{each}/task").iterdir(), key=lambda path: int(path.name))):
+            name = "children" if number else threads[place] if place < len(threads) else "others"
+            with contextlib.suppress(OSError):
+                times[name, task.name] = int((task / "schedstat").read_text().split()[0])
+                pids += map(int, (task / "children").read_text().split())
+    return times
+
+
+def compare_parts(args):
+    """The collector, another one and the floor in turn. A difference of machines' days is in all of them."""
+    for kind in ("idle", "loaded"):
+        with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, \
+                load(kind, args.build, pathlib.Path(name)) as job:
+            folder = pathlib.Path(name)
+            files = files_of(args.build, job, folder)
+            builds = {"reveal": args.build} | ({"against": args.against.resolve()} if args.against else {})
+            results = collections.defaultdict(lambda: collections.defaultdict(list))
+            for turn in range(args.rounds):
+                for each in random.Random(turn).sample([*builds, "floor"], len(builds) + 1):
+                    length = f"{args.seconds + WARM_UP + 5:.0f}"
+                    command = [args.build / "bin/floor", files, length] if each == "floor" else \
+                        [builds[each] / "bin/reveal-collect", "--output", folder / f"{each}{turn}.h5", "--job", f"pid:{job}",
+                         "--duration", f"{length}s"]
+                    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+                    time.sleep(WARM_UP)
+                    before, since = times_of(process.pid), time.monotonic()
+                    time.sleep(args.seconds)
+                    after, ticks = times_of(process.pid), 10 * (time.monotonic() - since)
+                    process.terminate()
+                    process.wait()
+                    parts = collections.Counter()
+                    for key in before.keys() & after.keys():
+                        for part in (key[0], "all"):
+                            parts[part] += (after[key] - before[key]) / 1000 / ticks
+                    for part, spent in parts.items():
+                        results[each][part].append(spent)
+            print(f"\n{kind}, us per tenth of a second, median of {args.rounds} (range)\n")
+            names = sorted({part for parts in results.values() for part in parts}, key=lambda part: (part == "all", part))
+            rows = [["part", *results]]
+            for part in names:
+                spent = [parts.get(part, [0]) for parts in results.values()]
+                rows.append([part, *(f"{statistics.median(each):.1f} ({min(each):.1f}-{max(each):.1f})" for each in spent)])
+            table(rows)
+            for each in builds:
+                ratios = [a / b for a, b in zip(results[each]["all"], results["floor"]["all"])]
+                print(f"{each} / floor: {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
 CHURN = {
     "nothing": ["sleep", "1000000"],
     "100 forks/s": [sys.executable, HERE / "churn.py", "forks", "--rate", "100"],
@@ -501,13 +561,13 @@ def stored_of(path: pathlib.Path) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 12, 10),
-            "probes": (compare_probes, 1, 60), "churn": (compare_churn, 3, 30)}
+            "probes": (compare_probes, 1, 60), "churn": (compare_churn, 3, 30), "parts": (compare_parts, 4, 20)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--only", default="", help="peers by their first word; slowdown: of one job; churn: by its last")
-    parser.add_argument("--against", type=pathlib.Path, help="churn: another build to compare with")
+    parser.add_argument("--against", type=pathlib.Path, help="churn, parts: another build to compare with")
     parser.add_argument("--control", action="store_true", help="slowdown: also of a program that only sleeps")
     args = parser.parse_args()
     args.build = args.build.resolve()

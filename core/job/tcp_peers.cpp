@@ -93,10 +93,15 @@ TcpPeers::Seen TcpPeers::read(std::span<const std::byte> info) {
 void TcpPeers::begin(std::vector<std::uint32_t> inodes, Look look) {
   ++looks_;
   look_ = look;
+  if (ends_some()) ++usual_looks_;
   if (sees_all()) {
-    ++usual_looks_;
     known_.clear();
     owned_ = 0;
+  }
+  if (look_ == Look::same) {
+    for (auto& [key, socket] : sockets_) {
+      if (!socket.last) ++socket.usual_look;  // nobody looks for those of others
+    }
   }
   inodes_ = std::move(inodes);
   strangers_.clear();
@@ -205,7 +210,7 @@ std::uint32_t TcpPeers::peer_at(const IpAddress& address) {
 }
 
 std::vector<std::uint32_t> TcpPeers::end(bool whole) {
-  if (whole && sees_all()) {
+  if (whole && ends_some()) {
     close_unseen();
     watched_ = entered_;
   }
@@ -219,9 +224,12 @@ std::vector<std::uint32_t> TcpPeers::end(bool whole) {
 }
 
 void TcpPeers::close_unseen() {
+  awaited_ = 0;
   std::erase_if(sockets_, [this](const auto& entry) {
     const Socket& socket = entry.second;
-    if (usual_looks_ - socket.usual_look < kPatience) return false;
+    const std::uint32_t missed = usual_looks_ - socket.usual_look;
+    awaited_ += socket.last && missed > 0 && missed < kPatience ? 1 : 0;
+    if (missed < kPatience) return false;
     if (socket.last) ++peers_[socket.peer].now.closed;
     return true;
   });

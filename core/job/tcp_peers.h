@@ -85,13 +85,15 @@ class TcpPeers {
     Sums sums;
   };
 
-  /// Only usual looks and those anew see all sockets: the others begin and end no connection.
+  /// Only usual looks and those anew see all sockets: the others begin no connection, and only `same` ends some.
   /// anew: the first one, or long after the last one. What is new to it counts from then on: otherwise the events of a
   ///   long time would be those of one row. begin() gets the inodes of all sockets of the job.
+  /// same: at those in known_sockets(), in the place of a usual one, where no connection can have begun since the last
+  ///   look at all: those that are not seen have ended.
   /// known: at those in known_sockets(), in the place of a usual one.
   /// extra: between two usual ones. It counts nothing of a connection that only one usual look has seen: otherwise
   ///   short connections would count for more where there are extra looks.
-  enum class Look : std::uint8_t { usual, anew, known, extra };
+  enum class Look : std::uint8_t { usual, anew, same, known, extra };
 
   /// A socket of the job, and the number of its network namespace.
   struct Known {
@@ -113,6 +115,8 @@ class TcpPeers {
   /// The job's sockets that the last look at all saw: all of the job if are_few().
   [[nodiscard]] std::span<const Known> known_sockets() const noexcept { return known_; }
   [[nodiscard]] bool are_few() const noexcept { return owned_ <= kMostKnown; }
+  /// Whether one of the job was not seen by the last look that could end it, and counts as open.
+  [[nodiscard]] bool awaits_some() const noexcept { return awaited_ > 0; }
 
   [[nodiscard]] std::span<const Row> rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t sockets() const noexcept { return sockets_.size(); }
@@ -170,6 +174,8 @@ class TcpPeers {
   static Seen read(std::span<const std::byte> info);
   /// Whether this look is one at all sockets.
   [[nodiscard]] bool sees_all() const noexcept { return look_ == Look::usual || look_ == Look::anew; }
+  /// Whether a connection that it does not see may have ended.
+  [[nodiscard]] bool ends_some() const noexcept { return sees_all() || look_ == Look::same; }
   void remember(std::uint64_t place, const TcpSocketId& id);
   void own(Socket& socket, const IpAddress& address, const Seen& seen);
   void take(Socket& socket, const Seen& seen);
@@ -182,6 +188,7 @@ class TcpPeers {
   std::vector<Stranger> strangers_;
   std::vector<Known> known_;
   std::size_t owned_ = 0;       // sockets of the job in the last look at all
+  std::size_t awaited_ = 0;     // see awaits_some()
   std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
   std::vector<Row> rows_{Row{.name = "others"}};

@@ -19,14 +19,16 @@ namespace {
 // net/tcp_states.h of the kernel. TIME_WAIT has no state worth telling, and sockets that listen have no peer.
 enum TcpState : std::uint8_t {
   established = 1,
+  syn_sent = 2,
+  syn_received = 3,
   fin_wait1 = 4,
   fin_wait2 = 5,
   close_wait = 8,
   last_ack = 9,
   closing = 11
 };
-constexpr std::uint32_t kStates =
-    1U << established | 1U << fin_wait1 | 1U << fin_wait2 | 1U << close_wait | 1U << last_ack | 1U << closing;
+constexpr std::uint32_t kStates = 1U << established | 1U << syn_sent | 1U << syn_received | 1U << fin_wait1 |
+                                  1U << fin_wait2 | 1U << close_wait | 1U << last_ack | 1U << closing;
 
 constexpr int kAddressFamilies[] = {AF_INET, AF_INET6};
 
@@ -73,11 +75,12 @@ void read_socket(std::span<const std::byte> body, const SeeSocket& see) {
   socket.inode = message->idiag_inode;
   socket.peer = address_of(message->idiag_family, message->id.idiag_dst);
   socket.id = {message->idiag_family, message->id};
+  socket.state = message->idiag_state;
   const bool whole = each_attribute(body.subspan(std::min<std::size_t>(body.size(), NLMSG_ALIGN(sizeof *message))),
                                     [&socket](std::uint16_t type, std::span<const std::byte> value) {
                                       if (type == INET_DIAG_INFO) socket.info = value;
                                     });
-  if (whole && !socket.info.empty()) see(socket);
+  if (whole && (!socket.info.empty() || socket.begins())) see(socket);
 }
 
 SeeMessage sockets_to(const SeeSocket& see) {
@@ -87,6 +90,14 @@ SeeMessage sockets_to(const SeeSocket& see) {
 }
 
 }  // namespace
+
+bool TcpSocket::begins() const noexcept {
+  return state == syn_sent || state == syn_received;
+}
+
+bool TcpSocket::waits() const noexcept {
+  return inode == 0 && (state == established || state == close_wait);
+}
 
 std::string text_of(const IpAddress& address) {
   constexpr IpAddress kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

@@ -34,11 +34,18 @@ struct TcpSocket {
   IpAddress peer{};
   std::span<const std::byte> info;  // struct tcp_info, as long as this kernel has it; valid during the call
   TcpSocketId id{};
+  std::uint8_t state = 0;  // TCP_ESTABLISHED ... of net/tcp_states.h
+
+  /// Not established yet: it has no numbers.
+  [[nodiscard]] bool begins() const noexcept;
+  /// Established, and no process has accepted it yet.
+  [[nodiscard]] bool waits() const noexcept;
 };
 
 using SeeSocket = std::function<void(const TcpSocket&)>;
 
-/// Lists all connections that are not in TIME_WAIT, IPv4 and IPv6. Returns "" or why the list is incomplete.
+/// Lists all connections that are not in TIME_WAIT, IPv4 and IPv6, those included that begin. Returns "" or why the
+/// list is incomplete.
 /// `diagnosis`: a socket of NETLINK_SOCK_DIAG.
 [[nodiscard]] std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see);
 

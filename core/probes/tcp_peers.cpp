@@ -1,6 +1,6 @@
 // The state of the job's TCP connections by sock_diag, summed by peer: where segments are lost, and which end waits for
 // which. The kernel walks its whole table of sockets for it, so a child process does it, and less often if it takes
-// long; in between, a few connections of the job are looked up one by one.
+// long; in between, and while no connection begins, a few connections of the job are looked up one by one.
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
 // https://datatracker.ietf.org/doc/html/rfc4898
 #include "core/job/tcp_peers.h"
@@ -9,9 +9,12 @@
 #include <array>
 #include <ctime>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/job/namespace_sockets.h"
+#include "core/job/tcp_openings.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/probes/listing_pace.h"
 #include "core/probes/namespace_answer.h"
@@ -153,12 +156,16 @@ class ConnectionWatch {
     words = words.substr(0, words.find('\n'));
     const bool extra = cut_word(words) == "extra";
     if (!extra) read_processes(words);
-    const bool one_by_one = pace_.is_apart() && (extra || !pace_.is_due(read_clock(CLOCK_MONOTONIC)));
-    listed_ = !extra && !one_by_one;
-    if (listed_) return list();
-    peers_.begin(std::move(inodes_), extra ? TcpPeers::Look::extra : TcpPeers::Look::known);
+    if (extra) return look(TcpPeers::Look::extra, pace_.is_apart() || knows_few());
+    listed_ = !pace_.is_apart() || pace_.is_due(read_clock(CLOCK_MONOTONIC));
+    return listed_ ? list() : look(TcpPeers::Look::known, true);
+  }
+
+  std::string look(TcpPeers::Look how, bool one_by_one) {
+    peers_.begin(std::move(inodes_), how);
     std::string problem = one_by_one ? look_up() : dump();
     inodes_ = peers_.end(problem.empty());
+    if (!problem.empty()) looks_alike_ = 0;
     return problem;
   }
 
@@ -168,11 +175,48 @@ class ConnectionWatch {
     const bool anew = pace_.is_apart() || listings_ == 0;
     const bool query_all = anew || listings_ == 1 || listings_ % kQueryAll == 0;
     ++listings_;
+    const std::vector<Openings> before = std::exchange(openings_, openings_now());
+    const bool none_began = !openings_.empty() && openings_ == before && !one_may_join_;
+    looks_alike_ = none_began && !peers_.awaits_some() ? looks_alike_ + 1 : 0;
+    if (looks_alike_ >= kAlike && !query_all && knows_few() && peers_.sockets() <= kMostAged) {
+      // A listing would not find more. The walk through the kernel's table takes .3 ms, even if that is empty.
+      return look(TcpPeers::Look::same, true);
+    }
     peers_.begin(query_all ? inodes_of_job() : std::move(inodes_), anew ? TcpPeers::Look::anew : TcpPeers::Look::usual);
+    one_may_join_ = false;
     std::string problem = dump();
     if (peers_.has_strangers() && !query_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
+    if (!problem.empty()) looks_alike_ = 0;
     return problem;
+  }
+
+  [[nodiscard]] bool knows_few() const { return peers_.are_few() && peers_.known_sockets().size() <= kFewKnown; }
+
+  struct Openings {
+    std::size_t place;
+    std::string inode;
+    TcpOpenings counts;
+    bool operator==(const Openings&) const = default;
+  };
+
+  /// The numbers of each namespace that can be entered; nothing if one has none, or if the child paces its listings.
+  std::vector<Openings> openings_now() {
+    std::vector<Openings> all;
+    bool whole = !pace_.is_apart();
+    const std::string problem = sockets_.each([&](const NamespaceSockets::Space& space) {
+      const auto counts = tcp_openings(kernel_.text(space.folder + "/snmp").value_or(""));
+      whole = whole && counts.has_value();
+      all.push_back({space.place, space.inode, counts.value_or(TcpOpenings{})});
+      return std::string();
+    });
+    if (!whole || !problem.empty()) all.clear();
+    return all;
+  }
+
+  void see(const TcpSocket& socket) {
+    one_may_join_ = one_may_join_ || socket.begins() || socket.waits();
+    if (!socket.begins()) peers_.see(socket);
   }
 
   std::string dump() {
@@ -210,10 +254,17 @@ class ConnectionWatch {
 
   static constexpr std::uint64_t kQueryAll = 32;   // listings
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
+  static constexpr int kAlike = 2;                 // looks until a listing, too, that changed meanwhile has lacked none
+  static constexpr std::size_t kFewKnown = 32;     // to look them up takes less time than to list all
+  static constexpr std::size_t kMostAged = 4096;   // sockets of others that Look::same passes over
 
   TcpPeers peers_;
-  const SeeSocket see_ = [this](const TcpSocket& socket) { peers_.see(socket); };
+  const SeeSocket see_ = [this](const TcpSocket& socket) { see(socket); };
   NamespaceSockets sockets_{NETLINK_SOCK_DIAG};
+  KernelTree kernel_;
+  std::vector<Openings> openings_;  // before the last look at all
+  int looks_alike_ = 0;             // since a connection began or ended
+  bool one_may_join_ = false;       // a connection that the last listing saw, and no opening tells when
   ListingPace pace_;
   std::vector<std::string> pids_;
   std::vector<std::uint32_t> inodes_;

@@ -15,7 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookPeriod = 1000ms;     // for the marker of a watcher
+constexpr auto kLookPeriod = 1000ms;     // for the marker of a watcher that is there
+constexpr auto kIdlePeriod = 3000ms;     // for that of the first one: each look wakes a thread
 constexpr auto kDrainPeriod = 100ms;     // while there is a watcher
 constexpr int kLooksUnmarked = 15;       // until the watcher counts as gone
 constexpr int kMarkerGone = 5;           // counts for so many: one of several left, the others mark it again
@@ -66,7 +67,7 @@ void RowPublisher::run(const std::stop_token& stop) {
   auto next_look = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait_for(lock, stop, writer ? kDrainPeriod : kLookPeriod, [] { return false; });
+    wake_.wait_for(lock, stop, writer ? kDrainPeriod : kIdlePeriod, [] { return false; });
     if (stop.stop_requested()) return;
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_look) {

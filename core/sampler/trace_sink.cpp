@@ -21,7 +21,7 @@ constexpr std::int64_t kEventPeriod = 10'000'000'000;
 
 }  // namespace
 
-Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
+Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), counted_(is_counted(spec.kind)), spec_(spec) {
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
 }
 
@@ -79,6 +79,7 @@ void Family::expect(std::size_t later) {
 
 void Family::begin() noexcept {
   std::fill(row_.begin(), row_.end(), kMissing);
+  blocks_set_ = ~std::uint64_t{};
 }
 
 void Family::commit() noexcept {
@@ -87,7 +88,7 @@ void Family::commit() noexcept {
 
 void Family::commit_at(std::int64_t time_ns) noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
-  if (is_counted(spec_.kind)) notice_resets();
+  if (counted_) notice_resets();
   std::span<const std::int64_t> row(row_);
   if (stored_.size() < row_.size()) {
     std::transform(stored_.begin(), stored_.end(), stored_row_.begin(),
@@ -98,14 +99,20 @@ void Family::commit_at(std::int64_t time_ns) noexcept {
   if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, time_ns, row);
 }
 
+/// Most counters stay as they are: what nobody has set is not even read.
 void Family::notice_resets() noexcept {
   if (last_.size() < row_.size()) last_.resize(row_.size(), kMissing);
+  const std::uint64_t blocks = std::exchange(blocks_set_, 0);
   std::size_t fell = 0;
   std::size_t first = 0;
-  for (std::size_t i = 0; i < row_.size(); ++i) {
-    const bool known = row_[i] != kMissing;
-    if (known && row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
-    last_[i] = known ? row_[i] : last_[i];
+  for (std::size_t begin = 0; begin < row_.size(); begin += kBlock) {
+    if ((blocks >> (begin / kBlock % kBlockBits) & 1) == 0) continue;
+    const std::size_t end = std::min(begin + kBlock, row_.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool known = row_[i] != kMissing;
+      if (known && row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
+      last_[i] = known ? row_[i] : last_[i];
+    }
   }
   if (fell == 0 || sink_.now_ns_ < next_reset_event_ns_) return;
   next_reset_event_ns_ = sink_.now_ns_ + kResetEventPeriod;

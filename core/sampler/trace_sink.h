@@ -61,8 +61,10 @@ class Family {
 
   void begin() noexcept;  // everything missing
   void set(std::int32_t channel, std::int64_t value) noexcept {
-    if (channel >= 0 && static_cast<std::size_t>(channel) < row_.size())
-      row_[static_cast<std::size_t>(channel)] = value;
+    const auto place = static_cast<std::size_t>(channel);
+    if (channel < 0 || place >= row_.size()) return;
+    row_[place] = value;
+    blocks_set_ |= std::uint64_t{1} << (place / kBlock % kBlockBits);
   }
   /// A counter that fell has no increment; that it did is an event.
   void commit() noexcept;
@@ -80,19 +82,24 @@ class Family {
   [[nodiscard]] std::int64_t value(std::string_view metric, std::string_view instance = {}) const noexcept;
 
  private:
+  static constexpr std::size_t kBlock = 16;  // channels
+  static constexpr std::size_t kBlockBits = 64;
   void notice_resets() noexcept;
 
+  // Members that each tick needs come first: the processor's caches have lost them since the last one.
   TraceSink& sink_;
-  FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
+  bool counted_ = false;
+  std::vector<std::int64_t> row_;
+  std::vector<std::int32_t> stored_;             // places in the row of the channels that the trace has, in its order
+  std::uint64_t blocks_set_ = ~std::uint64_t{};  // those with a channel that was set since the last row
+  std::vector<std::int64_t> last_;               // known of each channel; of counters
+  std::int64_t next_reset_event_ns_ = 0;
+  std::vector<std::int64_t> stored_row_;  // as long as stored_; only where not all are stored
+  FamilySpec spec_;
   Channels channels_;
   std::deque<ChannelKey> own_keys_;  // channels that the trace does not have: it keeps the others
   std::size_t later_ = 0;
-  std::vector<std::int64_t> row_;
-  std::vector<std::int64_t> last_;  // known of each channel; of counters
-  std::int64_t next_reset_event_ns_ = 0;
-  std::vector<std::int32_t> stored_;      // places in the row of the channels that the trace has, in its order
-  std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
 };
 
 class TraceSink {

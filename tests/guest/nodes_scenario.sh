@@ -58,17 +58,17 @@ job_of_nodes() { # job_of_nodes NAME RULE|- [WORDS]
 
 rule=mem.hugepages_inconsistent gib=1048576 mib=2048
 if [ $RESERVED = one ]; then
-  job_of_nodes gib-one $rule "n2 reserves 1 huge page of 1 GiB \(1 GiB\), the other nodes none"
+  job_of_nodes gib-one $rule "n2 reserves 1 huge page of 1 GiB \(1 GiB\), and the other nodes reserve none"
   reserve $gib 0 0 0
   job_of_nodes gib-none -
   reserve $mib 0 120 0
-  job_of_nodes mib-one $rule "n2 reserves 120 huge pages of 2 MiB \(240 MiB\), the other nodes none"
+  job_of_nodes mib-one $rule "n2 reserves 120 huge pages of 2 MiB \(240 MiB\), and the other nodes reserve none"
   reserve $mib 120 120 120
   job_of_nodes mib-all -
 else
   job_of_nodes gib-all -
   reserve $gib 1 1 0
-  job_of_nodes gib-missing $rule "n3 reserves no huge pages of 1 GiB, the other nodes 1"
+  job_of_nodes gib-missing $rule "n3 reserves no huge pages of 1 GiB, and the other nodes reserve 1"
 fi
 meet end
 case $NODE in

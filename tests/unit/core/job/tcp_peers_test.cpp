@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "hdf5schema/vocabulary.h"
 
@@ -238,6 +239,41 @@ TEST(TcpPeers, NeitherBeginNorEndConnectionsWhereKnownOnesAreLookedUp) {
   EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
 }
 
+TEST(TcpPeers, EndWhatALookAtTheSameConnectionsDoesNotSee) {
+  Watched watched({7, 8});
+  watched.look({{.cookie = 7}, {.cookie = 8, .retransmits = 1}, {.cookie = 12, .peer = 2}});
+  watched.look_as(TcpPeers::Look::same, {{.cookie = 7, .retransmits = 2}, {.cookie = 9, .retransmits = 70}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 2) << "9 is not known";
+  EXPECT_EQ(watched.peers().known_sockets().size(), 2U);
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 0) << "of two looks, one did not see 8";
+  EXPECT_TRUE(watched.peers().awaits_some());
+  watched.look_as(TcpPeers::Look::same, {{.cookie = 7, .retransmits = 3}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 3);
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
+  EXPECT_EQ(watched.of("10.0.0.1").connections, 1);
+  EXPECT_FALSE(watched.peers().awaits_some());
+}
+
+TEST(TcpPeers, KeepTheSocketsOfOthersWhileOnlyKnownOnesAreSeen) {
+  Watched watched({7});
+  watched.look({{.cookie = 7}, {.cookie = 12, .peer = 2}});
+  for (int look = 0; look < 5; ++look) watched.look_as(TcpPeers::Look::same, {{.cookie = 7}});
+  EXPECT_EQ(watched.peers().sockets(), 2U);
+  watched.look({{.cookie = 7}});
+  EXPECT_EQ(watched.peers().sockets(), 2U) << "a list that changes while it is read may lack one";
+  watched.look({{.cookie = 7}});
+  EXPECT_EQ(watched.peers().sockets(), 1U);
+}
+
+TEST(TcpPeers, TakeAConnectionForSettledAfterALookAtTheSame) {
+  Watched watched({7});
+  watched.look({});
+  watched.look({{.cookie = 7, .retransmits = 1}});
+  watched.look_as(TcpPeers::Look::same, {{.cookie = 7, .retransmits = 2}});
+  watched.look_extra({{.cookie = 7, .retransmits = 4}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 4);
+}
+
 TEST(TcpPeers, KnowTheJobsConnectionsWhileTheyAreFew) {
   std::vector<std::uint32_t> owned;
   std::vector<Connection> connections = {{.cookie = 4711}};
@@ -382,6 +418,24 @@ TEST(TcpSockets, AreReadFromMessagesThatMayBeCutOffAnywhere) {
     EXPECT_EQ(sockets_in(std::span(whole).first(size), problem, done), 0U) << size;
     EXPECT_EQ(problem, "the kernel's answer was cut off") << size;
   }
+}
+
+TEST(TcpSockets, AreSeenWithoutNumbersOnlyWhileTheyBegin) {
+  std::string problem;
+  bool done = true;
+  for (const auto& [state, seen] : {std::pair{1, 0U}, {2, 1U}, {3, 1U}, {8, 0U}}) {
+    inet_diag_msg body{};
+    body.idiag_state = static_cast<std::uint8_t>(state);
+    EXPECT_EQ(sockets_in(message(SOCK_DIAG_BY_FAMILY, 0, body, 0), problem, done), seen) << state;
+  }
+}
+
+TEST(TcpSockets, WaitForAProcessWhileTheyHaveNoInode) {
+  constexpr std::uint8_t kEstablished = 1;
+  constexpr std::uint8_t kFinWait = 4;
+  EXPECT_TRUE((TcpSocket{.inode = 0, .state = kEstablished}.waits()));
+  EXPECT_FALSE((TcpSocket{.inode = 7, .state = kEstablished}.waits()));
+  EXPECT_FALSE((TcpSocket{.inode = 0, .state = kFinWait}.waits())) << "its process has closed it";
 }
 
 TEST(TcpSockets, AreLookedUpByOneMessageThatMayBeCutOffAnywhere) {

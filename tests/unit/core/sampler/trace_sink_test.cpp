@@ -49,6 +49,37 @@ TEST(TraceSink, ACounterThatFellIsAnEventAndHasNoIncrement) {
   EXPECT_EQ(resets, std::vector<std::string>{"family storage/disk: disk.reads/sda fell"});
 }
 
+TEST(TraceSink, ACounterThatFellIsFoundAmongManyThatWereNotSet) {
+  const TestHost host;
+  host.write("/traces/here", "");
+  const std::filesystem::path path = host.root() / "traces" / "node.h5";
+  constexpr std::int32_t kChannels = 1100;
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  {
+    TraceWriter writer(path, {.node = "here", .interval = std::chrono::milliseconds(100)});
+    TraceSink sink(&writer);
+    Family& family = sink.add_family(kTable, std::chrono::milliseconds(100));
+    for (std::int32_t channel = 0; channel < kChannels; ++channel) {
+      family.add("disk.reads", "d" + std::to_string(channel));
+      family.set(channel, 100);
+    }
+    writer.start();
+    std::int64_t now = 0;
+    for (const std::int32_t fallen : {-1, 35, 1050, -1, 3}) {
+      sink.set_now(now += kMinute);
+      family.set(fallen, 10);
+      family.commit();
+    }
+    writer.close();
+  }
+  const TraceReader reader(path);
+  std::vector<std::string> resets;
+  for (const Event& event : reader.events()) {
+    if (event.code == "counter_reset") resets.push_back(event.text);
+  }
+  EXPECT_EQ(resets, (std::vector<std::string>{"disk.reads/d35 fell", "disk.reads/d1050 fell", "disk.reads/d3 fell"}));
+}
+
 TEST(TraceSink, KeepsABoundedNumberOfEventsOfOneKindAndCountsTheOthers) {
   const TestHost host;
   host.write("/traces/here", "");
