@@ -41,10 +41,11 @@ HEALTHY = ("gpus 1\nutilization 96\nmemory_used 9000000000\nmemory_total 8000000
            "reasons 0\ntemperature 60\nname Double\nminor 0\n")
 STARVED = HEALTHY.replace("utilization 96", "utilization 95*3,3*4")
 NOT_BUNDLED = re.compile(r"/(ld-linux|libc\.|libm\.|libpthread|libdl|librt|libresolv)")
+TARGETS = (b"sm_50", b"sm_75", b"sm_90")  # later drivers may refuse the first
 # Multiplies and adds in each thread for as long as it is told.
 PTX = b"""
 .version 6.0
-.target sm_50
+.target TARGET
 .address_size 64
 .visible .entry spin(.param .u64 out, .param .u32 rounds)
 {
@@ -97,7 +98,12 @@ class Driver:
         self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
-        self.call("cuModuleLoadData", ctypes.byref(module), PTX)
+        for target in TARGETS:
+            status = self.cuda.cuModuleLoadData(ctypes.byref(module), PTX.replace(b"TARGET", target))
+            if status == 0:
+                break
+        else:
+            raise RuntimeError(f"cuModuleLoadData returned {status}")
         self.call("cuModuleGetFunction", ctypes.byref(self.kernel), module, b"spin")
         self.call("cuMemAlloc_v2", ctypes.byref(self.memory), ctypes.c_size_t(4))
         name = ctypes.create_string_buffer(96)
@@ -137,7 +143,9 @@ def load_of(double):
     problems = []
     for kind in (Torch, Driver):
         try:
-            return kind()
+            load = kind()
+            load.step()
+            return load
         except (ImportError, OSError, RuntimeError, AttributeError) as error:
             problems.append(f"{kind.__name__}: {error}")
     sys.exit("gpu_machine: no work for a GPU: " + "; ".join(problems))
@@ -146,7 +154,7 @@ def load_of(double):
 def train(options):
     """Steps until the time is over, or the input ends; prints the number of each ended second."""
     load = load_of(options.double)
-    print(load.name, flush=True)
+    print("work:", load.name, flush=True)
     end, steps, second = time.monotonic() + options.seconds, 0, int(time.monotonic())
     while time.monotonic() < end:
         if options.starved:  # a loader of one process that prepares each batch
@@ -166,10 +174,13 @@ class Machine:
         self.bin = options.programs or options.build / "bin"
         self.out.mkdir(parents=True, exist_ok=True)
         self.results = {"steps": {}, "problems": []}
+        self.own_environment = []  # of a training: PyTorch needs the machine's libraries, not the bundle's
         self.environment = dict(os.environ)
         libraries = self.bin.parent / "lib"
         if libraries.is_dir():
-            self.environment["LD_LIBRARY_PATH"] = str(libraries)
+            before = self.environment.get("LD_LIBRARY_PATH")
+            self.environment["LD_LIBRARY_PATH"] = f"{libraries}:{before}" if before else str(libraries)
+            self.own_environment = ["env", f"LD_LIBRARY_PATH={before}"] if before else ["env", "-u", "LD_LIBRARY_PATH"]
         self.environment |= {"HOME": str(self.out), "XDG_STATE_HOME": str(self.out / "state")}
         self.library = "libnvidia-ml.so.1"
         if options.double:
@@ -191,12 +202,30 @@ class Machine:
                               timeout=600, check=False)
 
     def training(self, seconds, starved=False):
-        return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
+        return [*self.own_environment, sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
                 *(["--double"] if self.options.double else []), *(["--starved"] if starved else [])]
 
     def start(self, words, log):
         with open(self.out / log, "w", encoding="utf-8") as file:
             return subprocess.Popen([str(word) for word in words], env=self.environment, stdout=file, stderr=file)
+
+    def wait_for_steps(self, process, log):
+        """PyTorch may need half a minute to start."""
+        for _ in range(600):
+            if counts_in(self.out / log) or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        if not counts_in(self.out / log):
+            raise RuntimeError("the training made no step: " + (self.out / log).read_text()[-500:])
+
+    @staticmethod
+    def stop(process):
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def collect(self, trace, pid, *more):
         return [self.bin / "reveal-collect", "--output", trace, "--job", f"pid:{pid}", "--gpu-library", self.library, *more]
@@ -220,15 +249,16 @@ def machine(self):
 def calls(self):
     seconds = self.seconds("calls")
     job = self.start(self.training(seconds + 5), "calls.log")
-    time.sleep(2)
+    self.wait_for_steps(job, "calls.log")
     trace = self.out / "calls.h5"
     done = self.call(*self.collect(trace, job.pid, "--duration", f"{seconds:.0f}s", "--verbose"))
-    job.terminate()
-    job.wait()
+    self.stop(job)
     if done.returncode != 0:
         self.problem("the collector failed: " + done.stderr[-500:])
         return {}
-    return facts_of(self, trace)
+    work = [line.removeprefix("work: ") for line in (self.out / "calls.log").read_text().splitlines()
+            if line.startswith("work: ")]
+    return {"work": work, **facts_of(self, trace)}
 
 
 def facts_of(self, trace):
@@ -308,11 +338,9 @@ class SiteFile:
             self.machine.bin = self.before
 
 
-def steps_between(log, begin, end):
-    """By the lines for each whole second."""
-    lines = [line.split() for line in log.read_text().splitlines()[1:]]
-    counts = [int(line[0]) for line in lines if line and line[0].isdigit()]
-    return counts[end] - counts[begin] if 0 <= begin < end < len(counts) else None
+def counts_in(log):
+    """The number of steps at the end of each whole second; other lines are warnings."""
+    return [int(line) for line in log.read_text().splitlines() if line.isdigit()]
 
 
 def slow_down(self):
@@ -322,7 +350,7 @@ def slow_down(self):
     job = self.start(self.training(3 * rounds * (window + 3) + 20), "slow-down.log")
     log = self.out / "slow-down.log"
     rates = {"none": [], "100ms": [], "1s": []}
-    time.sleep(5)
+    self.wait_for_steps(job, "slow-down.log")
     for number in range(rounds):
         for interval in random.Random(number).sample(sorted(rates), len(rates)):
             collector = None
@@ -331,17 +359,14 @@ def slow_down(self):
                 trace.unlink(missing_ok=True)
                 collector = self.start(self.collect(trace, job.pid, "--interval", interval), "collector.log")
             time.sleep(1)
-            begin = len(log.read_text().splitlines()) - 2
+            begin = len(counts_in(log)) - 1
             time.sleep(window)
-            end = len(log.read_text().splitlines()) - 2
-            steps = steps_between(log, begin, end)
-            if steps:
-                rates[interval].append(steps / (end - begin))
+            counts = counts_in(log)
+            if begin >= 0 and len(counts) - 1 > begin:
+                rates[interval].append((counts[-1] - counts[begin]) / (len(counts) - 1 - begin))
             if collector:
-                collector.terminate()
-                collector.wait()
-    job.terminate()
-    job.wait()
+                self.stop(collector)
+    self.stop(job)
     return {"steps_per_second": rates, "slow_down_percent": {interval: compared(rates["none"], rates[interval])
                                                             for interval in ("100ms", "1s")}}
 
@@ -359,17 +384,20 @@ def compared(without, beside):
 def recording(self):
     seconds = max(3, self.seconds("recording"))
     job = self.start(self.training(seconds + 5), "recording.log")
-    time.sleep(2)
+    self.wait_for_steps(job, "recording.log")
     folder = self.out / "recording"
     done = self.call(*self.collect(self.out / "recorded.h5", job.pid, "--duration", f"{seconds:.0f}s", "--record", folder,
                                    "--interval", "1s", "--probes", "gpu,job,process,cpu"))
-    job.terminate()
-    job.wait()
-    replayed = self.call(self.bin / "reveal-collect", "--root", folder, "--output", self.out / "replayed.h5", "--interval",
-                         "1s", "--probes", "gpu,job,process,cpu")
+    self.stop(job)
+    again = self.out / "replayed"
+    again.mkdir(exist_ok=True)
+    replayed = self.call(self.bin / "reveal-collect", "--root", folder, "--output", again / "gpu.h5", "--interval", "1s",
+                         "--probes", "gpu,job,process,cpu")
     if done.returncode != 0 or replayed.returncode != 0:
         self.problem("the recording cannot be replayed: " + (done.stderr + replayed.stderr)[-500:])
         return {}
+    if "gpu.utilization" not in self.call(self.bin / "reveal", "export", again, "--format", "csv").stdout:
+        self.problem("the replayed recording has no GPU")
     return {"bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())}
 
 
@@ -391,7 +419,7 @@ def run(options):
         at = time.monotonic()
         try:
             this.results[name] = step(this)
-        except (OSError, ValueError, subprocess.SubprocessError, StopIteration, KeyError) as error:
+        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError, StopIteration, KeyError) as error:
             this.problem(f"{name}: {type(error).__name__}: {error}")
         this.results["steps"][name] = round(time.monotonic() - at, 1)
         print(f"{name}: {this.results['steps'][name]} s", flush=True)
@@ -443,6 +471,8 @@ def main():
     options = parser.parse_args()
     if options.what == "run" and not (options.programs or options.build):
         parser.error("run: name --programs or --build")
+    if options.what == "run" and options.double and not options.build:
+        parser.error("run: --double needs --build")
     sys.exit(options.function(options))
 
 

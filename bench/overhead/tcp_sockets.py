@@ -7,7 +7,7 @@ has ten.
 
 Prints the looks and their processor time (sock_diag, both address families, and finding whose the sockets are); where
 all sockets are listed less often than the job's are looked up, the time of a listing and between two; the rows with
-connections; the processor time of the collector with and without the probe, all children included, without its first
+connections, and the smallest percentage of a peer's segments that they count; the processor time of the collector with and without the probe, all children included, without its first
 look, which --seconds are too short for; and the resident memory of its children. Needs root."""
 import argparse
 import os
@@ -81,7 +81,9 @@ class Looks:
         self.listing, self.every = (max((answer[i] for answer in answers if len(answer) > i), default=0) / 1e9
                                     for i in (5, 6))
         self.costs = [answer[0] / 1e9 for answer in answers]
-        self.rows = sum(line.count(b" ") == 21 and line.split()[-1] not in (b"-", b"0") for line in lines)
+        rows = [words for line in lines if len(words := line.split()) in (22, 23) and (words[0] == b"others" or b"." in words[0])]
+        self.rows = sum(row[21] not in (b"-", b"0") for row in rows)
+        self.percent = min((int(row[22]) for row in rows if len(row) > 22 and row[22] != b"-"), default=100)
 
     def first(self) -> float:
         return max(self.listing, self.costs[0] if self.costs else 0)
@@ -102,7 +104,7 @@ def main() -> int:
     if args.job is not None:
         job(args.job)
     args.build = args.build.resolve()
-    print(f"{'sockets':>9}{'looks':>7}{'ms a look':>11}{'least':>8}{'most':>8}{'ms a list':>11}{'every, s':>10}{'rows':>6}"
+    print(f"{'sockets':>9}{'looks':>7}{'ms a look':>11}{'least':>8}{'most':>8}{'ms a list':>11}{'every, s':>10}{'rows':>6}{'%':>5}"
           f"{'% of a core':>13}{'without':>9}{'less first':>12}{'MB':>7}")
     for count in map(int, args.sockets.split(",")):
         subprocess.run(["ip", "netns", "add", NAME], check=True)
@@ -122,7 +124,7 @@ def main() -> int:
             ms = [1000 * cost for cost in looks.costs] or [0]
             share = [100 * seconds / args.seconds for seconds in (spent, without, spent - looks.first())]
             print(f"{count:9}{len(ms):7}{statistics.median(ms):11.2f}{min(ms):8.2f}{max(ms):8.2f}"
-                  f"{1000 * looks.listing:11.1f}{looks.every:10.1f}{looks.rows:6}{share[0]:13.2f}{share[1]:9.2f}"
+                  f"{1000 * looks.listing:11.1f}{looks.every:10.1f}{looks.rows:6}{looks.percent:5}{share[0]:13.2f}{share[1]:9.2f}"
                   f"{share[2]:12.2f}{megabytes:7.1f}", flush=True)
         finally:
             pids = subprocess.run(["ip", "netns", "pids", NAME], capture_output=True, text=True).stdout.split()

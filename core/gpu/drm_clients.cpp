@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
+#include "core/gpu/gpu_files.h"
 #include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
@@ -35,7 +37,24 @@ struct MemoryUnit {
   std::string_view name;
   std::int64_t factor;
 };
-constexpr std::array kMemoryUnits = {MemoryUnit{"KiB", 1024}, MemoryUnit{"MiB", 1024 * 1024}};
+constexpr std::array kMemoryUnits = {MemoryUnit{"KiB", 1024}, MemoryUnit{"MiB", 1024 * 1024}, MemoryUnit{"kB", 1024}};
+
+/// The keys of amdgpu from Linux 5.14 to 5.18. It has percentages of engines since their first use then, which tell
+/// nothing about a time. Later versions still have "pasid", behind the key for the client.
+/// https://github.com/torvalds/linux/blob/v5.18/drivers/gpu/drm/amd/amdgpu/amdgpu_fdinfo.c
+struct OlderKey {
+  std::string_view older;
+  std::string_view key;
+};
+constexpr std::array kOlderKeys = {OlderKey{"pdev", "drm-pdev"}, OlderKey{"pasid", "drm-client-id"},
+                                   OlderKey{"vram mem", "drm-memory-vram"}};
+
+std::string_view newer_key(std::string_view key) {
+  for (const OlderKey& known : kOlderKeys) {
+    if (key == known.older) return known.key;
+  }
+  return key;
+}
 
 std::int64_t bytes_of(std::int64_t value, std::string_view unit) {
   for (const MemoryUnit& known : kMemoryUnits) {
@@ -91,11 +110,13 @@ std::optional<DrmClient> parse_drm_client(std::string_view text) {
   DrmClient client;
   std::array<std::int64_t, kMemoryKeys.size()> memory{};
   memory.fill(kMissing);
+  const bool is_older = text.find("drm-") == std::string_view::npos;
   std::string_view line;
   while (next_line(text, line)) {
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos || !line.starts_with("drm-")) continue;
-    const std::string_view key = line.substr(0, colon);
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = is_older ? newer_key(line.substr(0, colon)) : line.substr(0, colon);
+    if (!key.starts_with("drm-")) continue;
     std::string_view rest = line.substr(colon + 1);
     const std::string_view word = cut_word(rest);
     if (key == "drm-pdev") client.address = word;
@@ -106,8 +127,8 @@ std::optional<DrmClient> parse_drm_client(std::string_view text) {
   }
   const auto known = std::find_if(memory.begin(), memory.end(), [](std::int64_t sum) { return sum != kMissing; });
   if (known != memory.end()) client.memory = *known;
-  const bool counts = !client.address.empty() && client.id >= 0 && !client.engines.empty();
-  return counts ? std::optional(std::move(client)) : std::nullopt;
+  const bool counts = !client.engines.empty() || client.memory != kMissing;
+  return !client.address.empty() && client.id >= 0 && counts ? std::optional(std::move(client)) : std::nullopt;
 }
 
 void DrmClients::follow(std::span<const int> pids) {
@@ -116,6 +137,7 @@ void DrmClients::follow(std::span<const int> pids) {
   const auto is_gone = [this](int pid) { return !std::binary_search(pids_.begin(), pids_.end(), pid); };
   std::erase_if(looked_at_, is_gone);
   std::erase_if(hidden_, is_gone);
+  std::erase_if(past_kernel_, is_gone);
   std::erase_if(files_, [&](const OpenFile& file) { return is_gone(file.pid); });
   if (files_.size() < kMostDrmFiles) overflowed_ = false;
   std::size_t looks = 0;
@@ -127,6 +149,10 @@ void DrmClients::follow(std::span<const int> pids) {
   }
   for (std::size_t i = 0; i < pids_.size() && looks < kProcessesAtOnce; ++i, ++looks)
     look_at(pids_[turn_++ % pids_.size()]);
+}
+
+bool DrmClients::knows(std::span<const int> pids) const {
+  return std::all_of(pids.begin(), pids.end(), [this](int pid) { return looked_at_.contains(pid); });
 }
 
 void DrmClients::look_at(int pid) {
@@ -145,7 +171,9 @@ void DrmClients::look_at(int pid) {
     hidden_.erase(pid);
   }
   for (std::size_t i = 0; i < std::min(names.size(), kMostDescriptors); ++i) {
-    if (!fs_.link(folder + "/fd/" + names[i]).value_or("").starts_with("/dev/dri/")) continue;
+    const std::string target = fs_.link(folder + "/fd/" + names[i]).value_or("");
+    if (target == "/dev/kfd") past_kernel_.insert(pid);
+    if (!target.starts_with("/dev/dri/")) continue;
     const bool known = std::any_of(files_.begin(), files_.end(),
                                    [&](const OpenFile& file) { return file.pid == pid && file.name == names[i]; });
     if (known) continue;
@@ -190,7 +218,7 @@ void DrmClients::take(int pid, const DrmClient& client, std::int64_t now_ns) {
     if (part) use.busy[name] += *part;
     known = known || part.has_value();
   }
-  use.is_known = use.is_known && known;
+  use.is_known = use.is_known && known && !past_kernel_.contains(pid);
 }
 
 std::optional<double> DrmClients::Use::percent() const {
@@ -207,6 +235,18 @@ std::optional<double> DrmClients::percent(std::string_view address) const {
     for (const auto& [name, part] : use.busy) sum[name] += part;
   }
   return busiest_of(sum);
+}
+
+void append_uses(std::string& answer, const DrmClients& clients, std::string_view address, std::string_view number,
+                 const std::set<int>& told) {
+  for (const auto& [place, use] : clients.uses()) {
+    if (place.first != address) continue;
+    std::string line = "process " + std::to_string(place.second) + ' ';
+    line.append(number);
+    if (const auto percent = use.percent()) append_value(line, "process.gpu_utilization", std::llround(*percent));
+    if (use.memory != kMissing && !told.contains(place.second)) append_value(line, "process.gpu_memory", use.memory);
+    answer += line + '\n';
+  }
 }
 
 }  // namespace reveal

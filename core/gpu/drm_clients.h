@@ -30,7 +30,8 @@ struct DrmClient {
   std::map<std::string, DrmEngine, std::less<>> engines;
   std::int64_t memory = kMissing;  // bytes of the GPU's own memory
 };
-/// Nothing where the text is that of another file, or of a driver that does not count.
+/// Nothing where the text is that of another file, or of a driver that does not count. amdgpu before Linux 5.19 has
+/// other keys, and the memory only.
 [[nodiscard]] std::optional<DrmClient> parse_drm_client(std::string_view text);
 
 /// In the child process of a probe.
@@ -40,6 +41,8 @@ class DrmClients {
 
   /// Looks for device files that these processes opened, in new processes first, and in some of the others in turn.
   void follow(std::span<const int> pids);
+  /// Whether it has looked for the files of all of these.
+  [[nodiscard]] bool knows(std::span<const int> pids) const;
   /// Reads the known ones, but those of GPUs that sleep: reading may wake these. Percentages are those of the time
   /// since the last call. `asleep`: addresses.
   void read(std::int64_t now_ns, const std::set<std::string>& asleep = {});
@@ -48,7 +51,7 @@ class DrmClients {
 
   /// The use of one GPU by one process.
   struct Use {
-    bool is_known = true;  // false in the first reading of one of its files
+    bool is_known = true;  // false in the first reading of one of its files, and where its work bypasses the kernel
     BusyParts busy;
     std::int64_t memory = kMissing;  // bytes
 
@@ -79,13 +82,19 @@ class DrmClients {
   KernelTree& fs_;
   std::vector<int> pids_;
   std::set<int> looked_at_;
-  std::set<int> hidden_;     // processes whose files cannot be listed
-  bool may_look_ = false;    // the files of at least one process can be listed
-  bool overflowed_ = false;  // there are more files than are read
+  std::set<int> hidden_;       // processes whose files cannot be listed
+  std::set<int> past_kernel_;  // those with queues (AMD's compute driver) whose work no driver's time has
+  bool may_look_ = false;      // the files of at least one process can be listed
+  bool overflowed_ = false;    // there are more files than are read
   std::size_t turn_ = 0;
   std::vector<OpenFile> files_;
   std::map<std::pair<std::string, std::int64_t>, Seen> seen_;  // by GPU and client
   std::map<std::pair<std::string, int>, Use> uses_;
 };
+
+/// Adds "process PID NUMBER METRIC VALUE ..." for each process on the GPU to the answer of a probe's child
+/// (gpu_files.h). `told`: processes whose memory another line has.
+void append_uses(std::string& answer, const DrmClients& clients, std::string_view address, std::string_view number,
+                 const std::set<int>& told = {});
 
 }  // namespace reveal

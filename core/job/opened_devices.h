@@ -34,6 +34,8 @@ class OpenedDevices {
   /// Numbers of the device files of GPUs (nvidia3: 3; of AMD's and Intel's GPUs renderD129: 129), ever seen open, as a
   /// list: "0-1,3"; "" if there were none.
   [[nodiscard]] std::string gpus() const;
+  /// The same of NVIDIA's GPUs.
+  [[nodiscard]] const std::set<int>& nvidia_gpus() const noexcept { return gpus_; }
   /// The same of the GPUs of AMD and Intel.
   [[nodiscard]] const std::set<int>& render_gpus() const noexcept { return render_gpus_; }
   /// The same of the verbs devices (uverbs0: 0), by which data are moved without the kernel; "none" if processes were

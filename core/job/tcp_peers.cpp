@@ -1,6 +1,7 @@
 #include "core/job/tcp_peers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -30,6 +31,7 @@ constexpr std::size_t kReceived = counter_named("bytes_received");
 constexpr std::size_t kSentSegments = counter_named("segments_sent");
 constexpr std::size_t kReceivedSegments = counter_named("segments_received");
 constexpr std::size_t kRoundTrip = 0;
+constexpr std::int64_t kWeightOfSegment = 16;  // an idle connection weighs 1
 static_assert(kTcpLevels[kRoundTrip].field.name == "rtt");
 
 /// Adds two counters; the sum is missing where one of them is.
@@ -82,6 +84,19 @@ void TcpPeers::Sums::add(const Sums& more) noexcept {
   }
 }
 
+void TcpPeers::Chosen::add(const Chosen& more) noexcept {
+  connections += more.connections;
+  unread += more.unread;
+  weight += more.weight;
+  read_weight += more.read_weight;
+}
+
+std::int64_t TcpPeers::Chosen::percent() const noexcept {
+  if (weight <= 0) return kMissing;
+  const std::int64_t part = std::llround(100.0 * static_cast<double>(read_weight) / static_cast<double>(weight));
+  return read_weight > 0 ? std::max<std::int64_t>(part, 1) : 0;
+}
+
 TcpPeers::Seen TcpPeers::read(std::span<const std::byte> info) {
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
   Seen seen;
@@ -94,10 +109,7 @@ void TcpPeers::begin(std::vector<std::uint32_t> inodes, Look look) {
   ++looks_;
   look_ = look;
   if (ends_some()) ++usual_looks_;
-  if (sees_all()) {
-    known_.clear();
-    owned_ = 0;
-  }
+  if (sees_all()) candidates_.clear();
   if (look_ == Look::same) {
     for (auto& [key, socket] : sockets_) {
       if (!socket.last) ++socket.usual_look;  // nobody looks for those of others
@@ -132,9 +144,11 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   socket.look = looks_;
   socket.usual_look = usual_looks_;
   if (socket.last) {
+    if (look_ == Look::same) socket.chosen_look = usual_looks_;
     socket.settled = socket.settled || look_ != Look::extra;
-    remember(key.place, socket_seen.id);
-    take(socket, read(socket_seen.info));
+    const Seen again = read(socket_seen.info);
+    remember(socket, {key.place, socket_seen.id}, again);
+    take(socket, again);
     return;
   }
   if (!sees_all()) return;
@@ -148,8 +162,8 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   }
   const Seen seen = read(socket_seen.info);
   if (is_of_job) {
-    remember(key.place, socket_seen.id);
     own(socket, socket_seen.peer, seen);
+    remember(socket, {key.place, socket_seen.id}, seen);
   } else {
     strangers_.push_back({key, inode, socket_seen.peer, socket_seen.id, seen});
   }
@@ -161,14 +175,17 @@ void TcpPeers::introduce(std::vector<std::uint32_t> inodes) {
     Socket& socket = sockets_.find(stranger.key)->second;
     socket.asked_about = stranger.inode;
     if (!std::binary_search(inodes_.begin(), inodes_.end(), stranger.inode)) continue;
-    remember(stranger.key.place, stranger.id);
     own(socket, stranger.peer, stranger.seen);
+    remember(socket, {stranger.key.place, stranger.id}, stranger.seen);
   }
   strangers_.clear();
 }
 
-void TcpPeers::remember(std::uint64_t place, const TcpSocketId& id) {
-  if (sees_all() && ++owned_ <= kMostKnown) known_.push_back({place, id});
+void TcpPeers::remember(Socket& socket, const Known& identity, const Seen& seen) {
+  if (!sees_all()) return;
+  const auto segments =
+      static_cast<std::uint32_t>(known(seen.counters[kSentSegments]) + known(seen.counters[kReceivedSegments]));
+  candidates_.push_back({&socket, identity, segments - std::exchange(socket.segments, segments)});
 }
 
 void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
@@ -183,10 +200,13 @@ void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
 void TcpPeers::take(Socket& socket, const Seen& seen) {
   Sums one{.levels = seen.levels, .connections = 1};
   const bool counts = socket.settled || look_ != Look::extra;
+  const bool was_unread = look_ == Look::anew && socket.chosen_look + 1 != usual_looks_;
   Counters& last = *socket.last;
   for (std::size_t i = 0; i < seen.counters.size(); ++i) {
     if (seen.counters[i] == kMissing) {
       one.counters[i] = kMissing;
+    } else if (was_unread) {
+      last[i] = seen.counters[i];
     } else if (const std::int64_t more = increase(kTcpCounters[i], last[i], seen.counters[i]); more > 0 && counts) {
       one.counters[i] = more;
       last[i] = seen.counters[i];
@@ -215,12 +235,51 @@ std::vector<std::uint32_t> TcpPeers::end(bool whole) {
     watched_ = entered_;
   }
   give_slots();
+  sum_rows();
+  if (sees_all()) choose_known();
+  // The levels are those of all connections, and those of the next rows of the ones that are read.
+  if (look_ == Look::anew && !are_few()) {
+    for (Row& row : rows_) row.sums.levels.fill(kMissing);
+  }
+  return std::move(inodes_);
+}
+
+void TcpPeers::sum_rows() {
   for (Row& row : rows_) {
     row.sums.connections = row.sums.weight = 0;
     row.sums.levels.fill(kMissing);
+    row.chosen = {};
   }
-  for (const Peer& peer : peers_) rows_[peer.row].sums.add(peer.now);
-  return std::move(inodes_);
+  for (const Peer& peer : peers_) {
+    rows_[peer.row].sums.add(peer.now);
+    rows_[peer.row].chosen.add(peer.chosen);
+  }
+}
+
+/// Each row gets the same number of its busiest connections, and the rest are the busiest of all.
+void TcpPeers::choose_known() {
+  const auto row_of = [this](const Candidate& one) { return peers_[one.socket->peer].row; };
+  const auto is_busier = [](const Candidate& a, const Candidate& b) { return a.segments > b.segments; };
+  if (candidates_.size() > kMostRead) {
+    std::stable_sort(candidates_.begin(), candidates_.end(), is_busier);
+    const std::size_t each = kMostRead / rows_.size();
+    std::vector<std::size_t> of_row(rows_.size());
+    std::stable_partition(candidates_.begin(), candidates_.end(),
+                          [&](const Candidate& one) { return of_row[row_of(one)]++ < each; });
+  }
+  known_.clear();
+  chosen_ = {};
+  for (Peer& peer : peers_) peer.chosen = {};
+  for (const Candidate& one : candidates_) {
+    const bool is_read = known_.size() < kMostRead;
+    const std::int64_t weight = 1 + kWeightOfSegment * one.segments;
+    peers_[one.socket->peer].chosen.add({1, is_read ? 0 : 1, weight, is_read ? weight : 0});
+    if (!is_read) continue;
+    known_.push_back(one.known);
+    one.socket->chosen_look = usual_looks_;
+  }
+  for (const Peer& peer : peers_) chosen_.add(peer.chosen);
+  if (candidates_.size() > kMostRead) std::vector<Candidate>().swap(candidates_);  // they may be many megabytes
 }
 
 void TcpPeers::close_unseen() {

@@ -65,7 +65,7 @@ class TcpPeers {
   static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
   static constexpr std::size_t kMostPeers = 4096;       // counted one by one, to find the busy ones
   static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of all peers
-  static constexpr std::size_t kMostKnown = 512;        // looked up one by one
+  static constexpr std::size_t kMostRead = 512;         // looked up one by one
 
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
   using Levels = std::array<std::int64_t, kTcpLevels.size()>;
@@ -80,16 +80,30 @@ class TcpPeers {
 
     void add(const Sums& more) noexcept;
   };
+  /// Connections, of which kMostRead at most are looked up one by one. Each weighs by its segments between the last two
+  /// looks at all (of a new one, by all of its segments), and a bit without any: few segments tell little of the next.
+  struct Chosen {
+    std::int64_t connections = 0;
+    std::int64_t unread = 0;  // not looked up
+    std::int64_t weight = 0;
+    std::int64_t read_weight = 0;
+
+    void add(const Chosen& more) noexcept;
+    /// The share of the segments that is on the connections that are read, in percent. kMissing: there are none.
+    [[nodiscard]] std::int64_t percent() const noexcept;
+  };
   struct Row {
     std::string name;  // the peer's address; "others" is the first
     Sums sums;
+    Chosen chosen{};  // by the last look at all before this one
   };
 
   /// Only usual looks and those anew see all sockets: the others begin no connection, and only `same` ends some.
-  /// anew: the first one, or long after the last one. What is new to it counts from then on: otherwise the events of a
-  ///   long time would be those of one row. begin() gets the inodes of all sockets of the job.
+  /// anew: the first one, or long after the last one. What is new to it, or was not read since, counts from then on:
+  ///   otherwise the events of a long time would be those of one row. begin() gets the inodes of all sockets of the
+  ///   job.
   /// same: at those in known_sockets(), in the place of a usual one, where no connection can have begun since the last
-  ///   look at all: those that are not seen have ended.
+  ///   look at all: those that are not seen have ended. Only if are_few().
   /// known: at those in known_sockets(), in the place of a usual one.
   /// extra: between two usual ones. It counts nothing of a connection that only one usual look has seen: otherwise
   ///   short connections would count for more where there are extra looks.
@@ -112,11 +126,14 @@ class TcpPeers {
   /// `whole`: all sockets were seen, so that those that were not are closed. Gives the inodes back.
   [[nodiscard]] std::vector<std::uint32_t> end(bool whole);
 
-  /// The job's sockets that the last look at all saw: all of the job if are_few().
+  /// The job's sockets to look up one by one until the next look at all: all of the job if are_few(), else some of each
+  /// row, and of the others those with the most segments.
   [[nodiscard]] std::span<const Known> known_sockets() const noexcept { return known_; }
-  [[nodiscard]] bool are_few() const noexcept { return owned_ <= kMostKnown; }
+  [[nodiscard]] bool are_few() const noexcept { return chosen_.unread == 0; }
   /// Whether one of the job was not seen by the last look that could end it, and counts as open.
   [[nodiscard]] bool awaits_some() const noexcept { return awaited_ > 0; }
+  /// All rows together.
+  [[nodiscard]] const Chosen& chosen() const noexcept { return chosen_; }
 
   [[nodiscard]] std::span<const Row> rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t sockets() const noexcept { return sockets_.size(); }
@@ -153,9 +170,17 @@ class TcpPeers {
     std::uint32_t asked_about = 0;  // its inode, then
     std::uint32_t look = 0;         // the last one that saw it
     std::uint32_t usual_look = 0;   // the last usual one when it was seen
+    std::uint32_t chosen_look = 0;  // the last usual look that chose it to be read until the next one
+    std::uint32_t segments = 0;     // at the last usual look, wrapping
     std::uint32_t peer = kOthers;
     bool born = false;
     bool settled = false;  // seen by two usual looks as the job's
+  };
+  /// A socket of the job in a look at all.
+  struct Candidate {
+    Socket* socket;
+    Known known;
+    std::uint32_t segments;  // since the last look at all
   };
   struct Stranger {
     Key key;
@@ -169,6 +194,7 @@ class TcpPeers {
     std::uint32_t row = kOthers;
     std::int64_t moved = 0;  // bytes
     Sums now;                // sums of this look, to be added to its row
+    Chosen chosen;           // by the last look at all
   };
 
   static Seen read(std::span<const std::byte> info);
@@ -176,18 +202,21 @@ class TcpPeers {
   [[nodiscard]] bool sees_all() const noexcept { return look_ == Look::usual || look_ == Look::anew; }
   /// Whether a connection that it does not see may have ended.
   [[nodiscard]] bool ends_some() const noexcept { return sees_all() || look_ == Look::same; }
-  void remember(std::uint64_t place, const TcpSocketId& id);
+  void remember(Socket& socket, const Known& identity, const Seen& seen);
   void own(Socket& socket, const IpAddress& address, const Seen& seen);
   void take(Socket& socket, const Seen& seen);
   [[nodiscard]] std::uint32_t peer_at(const IpAddress& address);
   void close_unseen();
   void give_slots();
+  void sum_rows();
+  void choose_known();
 
   std::vector<std::uint32_t> inodes_;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::vector<Stranger> strangers_;
+  std::vector<Candidate> candidates_;
   std::vector<Known> known_;
-  std::size_t owned_ = 0;       // sockets of the job in the last look at all
+  Chosen chosen_;
   std::size_t awaited_ = 0;     // see awaits_some()
   std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "core/gpu/driver_gpu_probe.h"
+#include "core/gpu/drm_clients.h"
 #include "core/gpu/gpu_files.h"
 #include "core/job/opened_devices.h"
 #include "core/kernel_text/kernel_words.h"
@@ -47,6 +49,10 @@ constexpr MetricHelp kErrors[] = {
 
 constexpr MetricHelp kProcessMemory[] = {
     {"process.gpu_memory", "Memory of a process on a GPU (instance \"rank0/gpu1\")."}};
+constexpr MetricHelp kProcessUtilization[] = {
+    {"process.gpu_utilization",
+     "Part of ten seconds in which the busiest group of engines worked for a process. Not measured where it uses ROCm, "
+     "whose work bypasses the kernel."}};
 
 constexpr const char* kDevice = "/sys/bus/pci/devices/*";
 constexpr const char* kSensorFiles = "/sys/bus/pci/devices/*/hwmon";
@@ -65,7 +71,9 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/amd_errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of AMD GPUs and their links",
      kDevice, kErrors},
     {"gpu/amd_process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
-     "Memory of the job's processes on AMD GPUs", "/sys/class/kfd/kfd/proc/*/vram_*", kProcessMemory},
+     "Memory of the job's processes on AMD GPUs", "/sys/class/kfd/kfd/proc/*/vram_*, /proc/*/fdinfo/*", kProcessMemory},
+    {"gpu/amd_process_utilization", Kind::gauge, Unit::percent, Scope::process, Subsystem::gpu,
+     "Use of AMD GPUs by the job's processes", "/proc/*/fdinfo/*", kProcessUtilization},
 };
 constexpr std::size_t kFirstSlow = 5;  // place of "gpu/amd_temperatures" among the families
 
@@ -128,9 +136,12 @@ std::optional<std::uint64_t> throttlers_of(std::string_view table) {
 /// The files of one GPU; in the child.
 class AmdGpu {
  public:
-  AmdGpu(KernelTree& fs, const std::string& number, const std::string& address) : files_(fs, number, address) {}
+  AmdGpu(KernelTree& fs, const std::string& number, const std::string& address)
+      : files_(fs, number, address), address_(address) {}
 
-  void answer(GpuPace pace, std::string& text) {
+  [[nodiscard]] bool is_asleep() { return files_.is_asleep(); }
+
+  void answer(GpuPace pace, const DrmClients& clients, std::string& text) {
     if (files_.is_asleep()) {
       text += "asleep " + files_.number() + '\n';
       return;
@@ -144,7 +155,7 @@ class AmdGpu {
     }
     if (pace == GpuPace::slow) append_errors(line);
     text += line + '\n';
-    if (pace == GpuPace::slow && compute_id_ > 0) append_processes(text);
+    if (pace == GpuPace::slow) append_uses(text, clients, address_, files_.number(), append_processes(text));
   }
 
  private:
@@ -201,8 +212,12 @@ class AmdGpu {
     }
     return 0;
   }
-  void append_processes(std::string& text) const {
+
+  /// The processes of the compute driver, as far as it can be asked; returns them.
+  std::set<int> append_processes(std::string& text) const {
     constexpr std::size_t kMostProcesses = 64;
+    std::set<int> told;
+    if (compute_id_ <= 0) return told;
     const std::string folder = "/sys/class/kfd/kfd/proc/";
     KernelTree& fs = files_.tree();
     std::size_t seen = 0;
@@ -212,7 +227,9 @@ class AmdGpu {
       std::string line = "process " + pid + ' ' + files_.number();
       append_value(line, "process.gpu_memory", *bytes);
       text += line + '\n';
+      if (const auto number = parse_int(pid)) told.insert(static_cast<int>(*number));
     }
+    return told;
   }
 
   void append_memory(std::string& line) {
@@ -236,6 +253,7 @@ class AmdGpu {
   }
 
   GpuFiles files_;
+  std::string address_;
   bool opened_ = false;
   KernelFile memory_used_, metrics_, errors_;
   std::int64_t memory_total_ = 0;
@@ -245,14 +263,19 @@ class AmdGpu {
 /// The work of the child.
 std::string read_files(const std::string& root, std::string_view words) {
   static KernelTree fs(root);
+  static DrmClients clients(fs);
   static std::map<std::string, AmdGpu, std::less<>> gpus;
   const GpuRequest request = parse_gpu_request(words);
+  const bool slow = request.pace == GpuPace::slow;
+  std::set<std::string> asleep;
+  for (const auto& [number, address] : request.gpus) {
+    if (gpus.try_emplace(number, fs, number, address).first->second.is_asleep()) asleep.insert(address);
+  }
+  if (slow || !clients.knows(request.pids)) clients.follow(request.pids);
+  if (slow) clients.read(request.time_ns, asleep);
   std::string text(request.pace == GpuPace::slow ? GpuRequest::kSlow : GpuRequest::kFast);
   text += '\n';
-  for (const auto& [number, address] : request.gpus) {
-    const auto gpu = gpus.try_emplace(number, fs, number, address).first;
-    gpu->second.answer(request.pace, text);
-  }
+  for (const auto& [number, address] : request.gpus) gpus.at(number).answer(request.pace, clients, text);
   cut_answer(text);
   return text;
 }
@@ -264,7 +287,8 @@ constexpr GpuDriver kDriver{.vendor = "AMD",
                             .first_slow = kFirstSlow,
                             .maker = &kAmdGpus,
                             .find = amd_gpus,
-                            .count_before = [](KernelTree& fs) { return fs.list("/proc/driver/nvidia/gpus").size(); }};
+                            .count_before = [](KernelTree& fs) { return fs.list("/proc/driver/nvidia/gpus").size(); },
+                            .needs_processes = true};
 
 std::unique_ptr<Probe> open_amd_gpu(const ProbeContext& context) {
   if (amd_gpus(context.fs).gpus.empty()) throw Unavailable("this host has no AMD GPU (no device of the driver amdgpu)");

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/gpu/gpu_rows.h"
 #include "core/gpu/gpu_worker.h"
 #include "core/gpu/job_gpus.h"
 #include "core/gpu/nvml_abi.h"
+#include "core/job/opened_devices.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/clocks.h"
@@ -162,7 +164,10 @@ std::string words_of_loss(std::int64_t result) {
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), child_(context, query_gpus, kWords), rows_(kFamilies) {
+      : context_(context),
+        child_(context, query_gpus, kWords),
+        rows_(kFamilies),
+        opened_devices_(context.fs, "@job/nvidia_devices") {
     follow_job();
     open_gpus();
     take_opening(child_.answer_within(kForTheStart));
@@ -179,7 +184,9 @@ class GpuProbe final : public Probe {
   GpuProbe& operator=(const GpuProbe&) = delete;
 
   void sample() noexcept override try {
-    const std::string_view answer = child_.answer();
+    // A recording keeps the last answer of each tick: before the first one, that to the opening.
+    const bool answered = std::exchange(is_first_look_, false) && child_.state() == AskedChild::State::idle;
+    const std::string_view answer = answered ? std::string_view() : child_.answer();
     if (!answer.empty()) take(answer);
     if (child_.state() == AskedChild::State::lost) opened_ = false;
     if (child_.was_restarted()) open_gpus();
@@ -362,7 +369,9 @@ class GpuProbe final : public Probe {
   // A GPU that belonged to the job once belongs to it until the end: processes that end take their environment along.
   void follow_job() {
     find_identities();
-    JobGpus now = gpus_of_job(context_.fs, context_.job, identities_);
+    if (context_.job != nullptr && !context_.job->of_slurm() && job_gpus_.allocated_by.empty())
+      opened_devices_.look(context_.sink.now(), *context_.job);
+    JobGpus now = gpus_of_job(context_.fs, context_.job, identities_, kNvidiaGpus, opened_devices_.nvidia_gpus());
     if (!now.allocated_by.empty() && !job_gpus_.allocated_by.empty()) now.indices.merge(job_gpus_.indices);
     if (!now.allocated_by.empty() || job_gpus_.allocated_by.empty()) job_gpus_ = std::move(now);
     generation_ = context_.job != nullptr ? context_.job->generation() : 0;
@@ -373,7 +382,7 @@ class GpuProbe final : public Probe {
   void follow_when_due(bool slow) {
     if (context_.job == nullptr) return;
     if (!job_gpus_.indices.empty()) {
-      if (slow && context_.job->generation() != generation_) follow_job();
+      if (slow && (job_gpus_.allocated_by.empty() || context_.job->generation() != generation_)) follow_job();
       return;
     }
     if (context_.sink.now() < next_follow_ns_) return;
@@ -504,6 +513,8 @@ class GpuProbe final : public Probe {
   ProbeContext context_;
   AskedChild child_;
   GpuRows rows_;
+  OpenedDevices opened_devices_;
+  bool is_first_look_ = true;
   std::size_t asleep_ = 0;
   std::vector<GpuIdentity> identities_;  // all GPUs of the node
   std::map<int, GpuState> gpus_;         // that are open

@@ -141,7 +141,7 @@ class IntelGpu {
     append_energy(line, request.time_ns);
     if (const auto percent = clients.percent(address_)) append_value(line, "gpu.utilization", std::llround(*percent));
     text += line + '\n';
-    append_processes(clients, text);
+    append_uses(text, clients, address_, files_.number());
   }
 
  private:
@@ -209,16 +209,6 @@ class IntelGpu {
     }
     energy_before_ = energy;
     energy_at_ns_ = now_ns;
-  }
-
-  void append_processes(const DrmClients& clients, std::string& text) const {
-    for (const auto& [place, use] : clients.uses()) {
-      if (place.first != address_) continue;
-      std::string line = "process " + std::to_string(place.second) + ' ' + files_.number();
-      if (const auto percent = use.percent()) append_value(line, "process.gpu_utilization", std::llround(*percent));
-      if (use.memory != kMissing) append_value(line, "process.gpu_memory", use.memory);
-      text += line + '\n';
-    }
   }
 
   GpuFiles files_;

@@ -19,12 +19,12 @@ class ListingPace {
   /// The report leaves rows out that are further apart.
   static constexpr std::int64_t kUsefulRows = 3 * kSecond;
 
-  /// A listing has taken so much processor time. `few`: what it found of the job's can be looked up one by one.
-  void note_listing(std::int64_t now_ns, std::int64_t cost_ns, bool few) noexcept {
+  /// A listing has taken so much processor time.
+  void note_listing(std::int64_t now_ns, std::int64_t cost_ns) noexcept {
     const double rest = static_cast<double>(cost_ns) / kShareOfListing;
     const bool is_dear = static_cast<double>(cost_ns) / kShareOfACore > static_cast<double>(kUsefulRows);
     cost_ns_ = cost_ns;
-    every_ns_ = is_dear && few ? std::llround(std::clamp(rest, 0.0, 3600e9)) : 0;
+    every_ns_ = is_dear ? std::llround(std::clamp(rest, 0.0, 3600e9)) : 0;
     next_ns_ = now_ns + every_ns_;
   }
   /// Whether sockets are listed less often than they are looked up.

@@ -31,7 +31,7 @@ constexpr std::string_view kSource = "sock_diag: INET_DIAG_INFO";
 constexpr MetricHelp kPeerSegments[] = {
     {"tcp.peer.retransmits",
      "Segments sent again to this peer. All tcp.peer.* cover connections of at least one second, as of the previous "
-     "row; \"others\" is the sum of the peers without own rows."},
+     "row; \"others\" is the sum of the peers without own rows. tcp.peer.coverage has the share that is counted."},
     {"tcp.peer.out_of_order",
      "Segments from it that came before one it had sent earlier: some were lost on the way "
      "here."},
@@ -64,6 +64,10 @@ constexpr MetricHelp kPeerWindows[] = {
     {"tcp.peer.lost", "Segments currently considered lost."},
     {"tcp.peer.connections", "Connections."},
 };
+constexpr MetricHelp kPeerCoverage[] = {
+    {"tcp.peer.coverage",
+     "Share of the segments, by the last list of all connections, that is on the connections that tcp.peer.* of this "
+     "peer counts. Absent where all are counted."}};
 constexpr MetricHelp kPeerRates[] = {
     {"tcp.peer.delivery_rate", "Bytes per second that the path to the peer delivered."}};
 
@@ -82,12 +86,15 @@ constexpr FamilyTable kPeerFamilies[] = {
      kPeerWindows},
     {"network/peer_rates", Kind::gauge, Unit::bytes, Scope::node, kNetwork, "Delivery rate by peer", kSource,
      kPeerRates},
+    {"network/peer_coverage", Kind::gauge, Unit::percent, Scope::node, kNetwork,
+     "Share of the TCP segments that is counted, by peer", kSource, kPeerCoverage},
 };
 
 /// The numbers of a row in the order of the child's answer, and their channels.
 constexpr std::string_view kPrefix = "tcp.peer.";
-constexpr std::array<std::string_view, 3> kOfSlots = {"opened", "closed", "connections"};
+constexpr std::array<std::string_view, 4> kOfSlots = {"opened", "closed", "connections", "coverage"};
 constexpr std::size_t kNumbers = kTcpCounters.size() + kTcpLevels.size() + kOfSlots.size();
+constexpr std::size_t kCoverage = kNumbers - 1;  // only in answers in which some connections are not counted
 
 constexpr std::string_view name_of_number(std::size_t number) {
   if (number < kTcpCounters.size()) return kTcpCounters[number].name;
@@ -118,37 +125,47 @@ static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
 
 // Runs in the child.
 // Request: the lines of append_namespaces(), and "pids 4711 4712 ...", or "extra" for an extra look.
-// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED LISTING EVERY", and a line for each row: its name and
-// its numbers, "-" where one is not known; or "gap NANOSECONDS WHY". LISTING and EVERY: the processor time of a listing
-// of all sockets and the time between two of them, if the child paces them itself; they are not part of NANOSECONDS
-// then. Otherwise zeros.
+// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED LISTING EVERY UNREAD CONNECTIONS PERCENT", and a line
+// for each row: its name and its numbers, "-" where one is not known; or "gap NANOSECONDS WHY". LISTING and EVERY: the
+// processor time of a listing of all sockets and the time between two of them, if the child paces them itself; they are
+// not part of NANOSECONDS then. UNREAD of all CONNECTIONS are not counted; the others have PERCENT of the segments.
+// Otherwise zeros.
 class ConnectionWatch {
  public:
   std::string answer(std::string_view request) {
     const std::int64_t begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     listed_ = false;
+    chosen_ = pace_.is_apart() ? peers_.chosen() : TcpPeers::Chosen();
     const std::string problem = look(request);
     std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
-    if (listed_) pace_.note_listing(read_clock(CLOCK_MONOTONIC), cost, peers_.are_few());
+    if (listed_) pace_.note_listing(read_clock(CLOCK_MONOTONIC), cost);
     if (listed_ && pace_.is_apart()) cost = 0;
     if (!problem.empty()) return "gap " + std::to_string(cost) + ' ' + problem;
-    std::string text =
-        "ok " + std::to_string(cost) + ' ' + std::to_string(sockets_.refused()) + ' ' + std::to_string(unreadable_) +
-        (peers_.overflowed() ? " 1 " : " 0 ") + std::to_string(sockets_.vanished()) + ' ' +
-        std::to_string(pace_.is_apart() ? pace_.cost_ns() : 0) + ' ' + std::to_string(pace_.every_ns()) + '\n';
-    for (const TcpPeers::Row& row : peers_.rows()) {
-      text += row.name;
-      for (const std::int64_t counter : row.sums.counters) append(text, counter);
-      for (const std::int64_t level : row.sums.levels) append(text, level);
-      for (const std::int64_t number : {row.sums.opened, row.sums.closed, row.sums.connections}) append(text, number);
-      text += '\n';
-    }
+    std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(sockets_.refused()) + ' ' +
+                       std::to_string(unreadable_) + (peers_.overflowed() ? " 1 " : " 0 ") +
+                       std::to_string(sockets_.vanished()) + ' ' +
+                       std::to_string(pace_.is_apart() ? pace_.cost_ns() : 0) + ' ' + std::to_string(pace_.every_ns()) +
+                       ' ' + std::to_string(chosen_.unread) + ' ' + std::to_string(chosen_.connections) + ' ' +
+                       std::to_string(chosen_.unread > 0 ? chosen_.percent() : 0) + '\n';
+    for (const TcpPeers::Row& row : peers_.rows()) append(text, row);
     return text;
   }
 
  private:
   static void append(std::string& text, std::int64_t number) {
     text += number == kMissing ? " -" : ' ' + std::to_string(number);
+  }
+
+  void append(std::string& text, const TcpPeers::Row& row) const {
+    text += row.name;
+    for (const std::int64_t counter : row.sums.counters) append(text, counter);
+    for (const std::int64_t level : row.sums.levels) append(text, level);
+    // The number of the others is that of the list.
+    const std::int64_t unread = listed_ || chosen_.unread == 0 ? 0 : row.chosen.unread;
+    for (const std::int64_t number : {row.sums.opened, row.sums.closed, row.sums.connections + unread})
+      append(text, number);
+    if (chosen_.unread > 0) append(text, row.chosen.percent());
+    text += '\n';
   }
 
   std::string look(std::string_view request) {
@@ -259,6 +276,7 @@ class ConnectionWatch {
   static constexpr std::size_t kMostAged = 4096;   // sockets of others that Look::same passes over
 
   TcpPeers peers_;
+  TcpPeers::Chosen chosen_;  // whose numbers this answer has; nothing if it has those of all
   const SeeSocket see_ = [this](const TcpSocket& socket) { see(socket); };
   NamespaceSockets sockets_{NETLINK_SOCK_DIAG};
   KernelTree kernel_;
@@ -316,6 +334,13 @@ class TcpPeersProbe final : public Probe {
       sentences.push_back("new connections were found only every " + std::to_string(listing_every_ns_ / kSecond) +
                           " s at times, because listing all sockets of the node takes " +
                           std::to_string(listing_ns_ / 1'000'000) + " ms: their segments before that are not counted");
+    }
+    if (unread_ > 0) {
+      sentences.push_back("only " + std::to_string(connections_ - unread_) + " of the job's " +
+                          std::to_string(connections_) +
+                          " connections were counted at times: some of each peer and "
+                          "the busiest others, with " +
+                          std::to_string(read_percent_) + " % of the segments");
     }
     readings_.add_pauses("connections", child_, context_, sentences);
     return as_caveat(sentences);
@@ -400,7 +425,21 @@ class TcpPeersProbe final : public Probe {
       listing_ns_ = std::max(listing_ns_, listing);
       listing_every_ns_ = std::max(listing_every_ns_, every);
     }
+    take_share(line);
     return true;
+  }
+
+  /// Keeps the smallest share.
+  void take_share(std::string_view line) {
+    std::int64_t unread = 0;
+    std::int64_t connections = 0;
+    std::int64_t percent = 0;
+    const bool known = parse_counter(cut_word(line), unread) && parse_counter(cut_word(line), connections) &&
+                       parse_counter(cut_word(line), percent);
+    if (!known || unread <= 0 || unread >= connections || (unread_ > 0 && percent >= read_percent_)) return;
+    unread_ = unread;
+    connections_ = connections;
+    read_percent_ = percent;
   }
 
   void take_row(std::string_view line) {
@@ -413,6 +452,7 @@ class TcpPeersProbe final : public Probe {
     for (std::size_t i = 0; i < kNumbers; ++i) {
       std::int64_t value = 0;
       if (!parse_counter(cut_word(line), value)) continue;
+      if (i == kCoverage && place->channels[i] == Family::kNoChannel) place->channels[i] = new_channel(i, name);
       families_[kPeerPlaces[i].family]->set(place->channels[i], value);
     }
   }
@@ -427,11 +467,14 @@ class TcpPeersProbe final : public Probe {
 
   Place new_place(std::string_view name) {
     Place place{.name = std::string(name)};
-    for (std::size_t i = 0; i < kNumbers; ++i) {
-      const auto [family, metric] = kPeerPlaces[i];
-      place.channels[i] = families_[family]->add(kPeerFamilies[family].metrics[metric].name, name, "job", 0);
-    }
+    for (std::size_t i = 0; i < kNumbers; ++i)
+      place.channels[i] = i == kCoverage ? Family::kNoChannel : new_channel(i, name);
     return place;
+  }
+
+  std::int32_t new_channel(std::size_t number, std::string_view name) {
+    const auto [family, metric] = kPeerPlaces[number];
+    return families_[family]->add(kPeerFamilies[family].metrics[metric].name, name, "job", 0);
   }
 
   ProbeContext context_;
@@ -448,6 +491,9 @@ class TcpPeersProbe final : public Probe {
   std::int64_t listing_ns_ = 0;        // longest listing of all sockets that the child paces itself
   std::int64_t listing_every_ns_ = 0;  // and the longest time between two of them
   bool listing_paced_ = false;         // in the last answer
+  std::int64_t unread_ = 0;            // connections of the job that were not counted
+  std::int64_t connections_ = 0;       // all connections of the job then
+  std::int64_t read_percent_ = 0;      // share of the segments that was counted then
   bool left_out_ = false;
   bool overflowed_ = false;
 };

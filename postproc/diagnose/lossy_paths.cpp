@@ -23,6 +23,7 @@ constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of t
 constexpr std::size_t kMostNamed = 3;
 constexpr double kOfTheJob = 0.8;  // share of the node's loss on the job's connections from which it is reported
 constexpr double kMostUnattributed = 0.2;     // share of the loss
+constexpr double kLeastPart = 0.05;           // share of a peer's segments; whole percent are too rough below it
 constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
 
 struct Path {
@@ -30,13 +31,25 @@ struct Path {
   MetricSeries lost;
   double inside = 0;  // lost per second
   double usual = 0;
-  double traffic = 0;  // segments per second
+  double traffic = 0;  // segments per second; of all connections, as far as it is known which part was counted
+  double counted = 1;  // part of the segments that was counted
 
-  [[nodiscard]] double excess() const { return std::max(0.0, inside - usual); }
+  [[nodiscard]] double counted_excess() const { return std::max(0.0, inside - usual); }
+  /// Connections that were not counted lose as much.
+  [[nodiscard]] double excess() const { return counted_excess() / counted; }
 };
 
 double value_or_zero(double value) {
   return std::isnan(value) ? 0 : value;
+}
+
+/// The part of a peer's segments that was counted in an interval; 1 where all of them were.
+double counted_part(const RuleContext& context, std::string_view peer, Interval at) {
+  for (const std::size_t channel : context.channels(kPartCounted, peer)) {
+    const double percent = mean_inside(context.telemetry.series(channel), at);
+    if (!std::isnan(percent)) return std::clamp(percent / 100, 0.01, 1.0);
+  }
+  return 1;
 }
 
 std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<const Interval> unusual,
@@ -54,9 +67,10 @@ std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<co
     if (is_loopback(path.peer) || std::find(own.begin(), own.end(), path.peer) != own.end()) continue;
     path.inside = value_or_zero(mean_inside(path.lost.values, late));
     path.usual = value_or_zero(mean_outside(path.lost.values, excluded));
+    path.counted = counted_part(context, path.peer, late);
     for (const std::size_t with :
          context.channels(received ? "tcp.peer.segments_received" : "tcp.peer.segments_sent", path.peer)) {
-      path.traffic = value_or_zero(mean_inside(channel_rate(context, with, 1, "/s").values, late));
+      path.traffic = value_or_zero(mean_inside(channel_rate(context, with, 1, "/s").values, late)) / path.counted;
     }
     paths.push_back(std::move(path));
   }
@@ -127,9 +141,13 @@ std::optional<double> share_of_job(const RuleContext& context, Interval at, std:
   const bool counted = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
     return !std::isnan(mean_inside(path.lost.values, {at.begin, context.telemetry.samples}));
   });
-  if (!counted || !(lost >= kLeastLost)) return std::nullopt;
   double of_job = 0;
-  for (const Path& path : paths) of_job += path.excess();
+  double least_counted = 1;
+  for (const Path& path : paths) {
+    of_job += path.excess();
+    least_counted = std::min(least_counted, path.counted);
+  }
+  if (!counted || least_counted < kLeastPart || !(lost * least_counted >= kLeastLost)) return std::nullopt;
   return std::min(1.0, of_job * late_seconds(context, at) / lost);
 }
 
@@ -137,15 +155,19 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
                  LossDirection direction, double excess) {
   std::vector<Path> paths = paths_of(context, at, unusual, direction);
   double all = 0;
+  double counted = 0;
   double traffic = 0;
   double unattributed = 0;
   for (const Path& path : paths) {
     all += path.excess();
+    counted += path.counted_excess();
+    if (path.counted < kLeastPart) return;
     traffic += path.traffic;
     if (path.peer == kRest) unattributed += path.excess();
   }
-  const double lost = all * late_seconds(context, at);
-  if (!(lost >= kLeastLost) || !(lost >= kOfTheJob * excess * context.seconds(at.length()))) return;
+  const double seconds = late_seconds(context, at);
+  if (!(counted * seconds >= kLeastLost)) return;
+  if (!(all * seconds >= kOfTheJob * excess * context.seconds(at.length()))) return;
   if (unattributed > kMostUnattributed * all) return;
   std::erase_if(paths, [&](const Path& path) {
     return path.peer == kRest || (path.traffic < kLeastTraffic * traffic && path.excess() < kLeastShare * all);

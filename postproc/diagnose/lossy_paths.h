@@ -19,6 +19,8 @@ inline constexpr double kPeerRowsLateSeconds = 2;
 inline constexpr double kLeastLost = 5;
 /// Evidence of segments lost on the path to a node, by peer.
 inline constexpr std::string_view kMissedFromPeer = "tcp.peer.out_of_order";
+/// Percentage of a peer's segments on the connections that are counted; not measured where all of them are.
+inline constexpr std::string_view kPartCounted = "tcp.peer.coverage";
 
 enum class LossDirection : std::uint8_t {
   received,  // the node missed segments: tcp.peer.out_of_order
@@ -35,7 +37,7 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
 [[nodiscard]] bool is_loopback(std::string_view address);
 
 /// Returns the part of `excess` that the job's own connections lost (between 0 and 1); nothing where they were not
-/// measured, or the whole loss is too small.
+/// measured, or the loss is too small for those that were.
 [[nodiscard]] std::optional<double> share_of_job(const RuleContext& context, Interval at,
                                                  std::span<const Interval> unusual, LossDirection direction,
                                                  double excess);

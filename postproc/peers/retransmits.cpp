@@ -11,12 +11,24 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostSlots = 1000;       // slots of all peers
+constexpr double kAllCounted = 95;             // percent; of fewer segments, the count is no account of a sender
 constexpr std::int64_t kMostNumber = 500'000;  // largest number in a slot: a summary keeps six digits
 
 using Trend = std::map<std::int64_t, RetransmitCount>;  // by slot
 
 bool was_counted(std::span<const double> series) {
   return std::any_of(series.begin(), series.end(), [](double value) { return !std::isnan(value); });
+}
+
+/// Whether only some of the connections to a peer were counted at a time.
+bool was_counted_in_part(const Telemetry& telemetry, std::string_view peer) {
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric != kPartCounted || channel.instance != peer) continue;
+    const auto series = telemetry.series(i);
+    return std::any_of(series.begin(), series.end(), [](double percent) { return percent < kAllCounted; });
+  }
+  return false;
 }
 
 /// Null where it was not counted.
@@ -66,7 +78,7 @@ Retransmits retransmits_of(const Telemetry& telemetry) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "tcp.peer.retransmits" || !was_counted(telemetry.series(i))) continue;
     const Channel* duplicates = duplicates_of(telemetry, channel.instance);
-    if (duplicates == nullptr) continue;
+    if (duplicates == nullptr || was_counted_in_part(telemetry, channel.instance)) continue;
     trends[channel.instance] =
         trend_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()), slot_seconds);
   }

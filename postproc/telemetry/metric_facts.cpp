@@ -120,6 +120,7 @@ constexpr MetricFact kFacts[] = {
     // The number of peers is the job's own shape.
     {.metric = "tcp.peer.retransmits", .words = "TCP segments sent again to the peer"},
     {.metric = "tcp.peer.out_of_order", .words = "TCP segments of the peer out of order"},
+    {.metric = "tcp.peer.coverage", .words = "Share of the peer's TCP segments that is counted"},
     {.metric = "tcp.peer.*", .peers = PeerMeaning::work},
 
     {.metric = "disk.read_bytes", .words = "Disk read volume", .meter = "disk read", .meter_unit = "bytes/s"},

@@ -21,7 +21,8 @@ void run(std::string_view input) {
   read_interfaces(std::as_bytes(std::span(input)));
   TcpPeers peers;
   std::string problem;
-  for (const auto look : {TcpPeers::Look::anew, TcpPeers::Look::usual, TcpPeers::Look::known, TcpPeers::Look::usual}) {
+  for (const auto look : {TcpPeers::Look::anew, TcpPeers::Look::usual, TcpPeers::Look::known, TcpPeers::Look::anew,
+                          TcpPeers::Look::usual}) {
     peers.begin({0, 7}, look);
     peers.enter(0);
     const auto see = [&peers](const TcpSocket& socket) { peers.see(socket); };
@@ -32,6 +33,8 @@ void run(std::string_view input) {
   require(peers.rows().size() <= 1 + TcpPeers::kSlots, "there are as many rows as slots");
   for (const TcpPeers::Row& row : peers.rows()) {
     require(row.sums.connections >= 0 && row.sums.opened >= 0 && row.sums.closed >= 0, "connections are counted");
+    const std::int64_t percent = row.chosen.percent();
+    require(percent == kMissing || (percent >= 0 && percent <= 100), "a share is a share");
   }
 }
 

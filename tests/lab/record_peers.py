@@ -33,16 +33,16 @@ ROWS = re.compile(rb"@@(sysconf|clock|job/roots|job/first|qdisc|tcp_peers(/open)
                   rb"|D/proc(/\d+/task)?|L/proc/(self|\d+)/ns/net")
 
 
-def alone():
-    """Starts this script again, as the only one in namespaces for processes and mounts."""
+def alone(script=__file__):
+    """Starts a script again, as the only one in namespaces for processes and mounts."""
     os.environ[INSIDE] = "1"
-    script = 'mkdir -p /run/netns && mount -t tmpfs netns /run/netns && exec "$@"'
-    os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "sh",
-                          sys.executable, __file__, *sys.argv[1:]])
+    mounts = 'mkdir -p /run/netns && mount -t tmpfs netns /run/netns && exec "$@"'
+    os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", mounts, "sh",
+                          sys.executable, script, *sys.argv[1:]])
 
 
-def without_other_texts(path: pathlib.Path):
-    """Keeps the texts of ROWS alone: a replay takes others for missing."""
+def without_other_texts(path: pathlib.Path, rows=ROWS):
+    """Keeps these texts alone: a replay takes others for missing."""
     data, at = path.read_bytes(), 0
     parts, names, there = [], {}, set()
     while at < len(data):
@@ -53,7 +53,7 @@ def without_other_texts(path: pathlib.Path):
             names[int(words[0])] = words[1]
         elif kind == b"$":
             size = int(words[1])
-            if ROWS.fullmatch(names[int(words[0])].strip()):
+            if rows.fullmatch(names[int(words[0])].strip()):
                 there.add(int(words[0]))
             line, at = line + data[at:at + size + 1], at + size + 1
         parts.append((kind, int(words[0]) if kind in (b"+", b"$", b"!") else None, line))

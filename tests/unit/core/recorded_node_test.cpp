@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <map>
 
 #include "core/collect.h"
@@ -69,6 +71,11 @@ const Families& namespaces() {
   return families;
 }
 
+const Families& gpu_double() {
+  static const Families families = replay("gpu-double", {"gpu", "job"});
+  return families;
+}
+
 std::int64_t sum(const Families& families, const std::string& family, const std::string& channel) {
   std::int64_t total = 0;
   for (const std::int64_t value : families.at(family).values.at(channel)) total += value == kMissing ? 0 : value;
@@ -92,6 +99,7 @@ void expect_the_live_trace(const std::string& recording, const Families& replaye
 TEST(RecordedNode, GivesTheTraceAgainThatWasWrittenWhileItWasRecorded) {
   expect_the_live_trace("soft-roce", soft_roce(), "network/rdma_queues");
   expect_the_live_trace("namespaces", namespaces(), "network/peer_segments");
+  expect_the_live_trace("gpu-double", gpu_double(), "gpu/utilization");
 }
 
 TEST(RecordedNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKernelDid) {
@@ -106,6 +114,20 @@ TEST(RecordedNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKernel
   EXPECT_EQ(sum(node, "network/rdma", "rdma.sent_pkts/mlx5_bond_0:1"), 723'273);
   EXPECT_EQ(sum(node, "network/rdma", "rdma.rcvd_pkts/mlx5_bond_0:1"), 723'273);
   EXPECT_EQ(sum(node, "network/rdma", "rdma.sent_pkts/rxe0:1"), 0);
+}
+
+TEST(RecordedNode, HasTheCourseThatTheDoubleWasGiven) {
+  const Families& node = gpu_double();
+  const auto& utilization = node.at("gpu/utilization").values;
+  const auto& waiting = utilization.at("gpu.utilization/gpu0");
+  const auto stored = [](double percent) { return std::bit_cast<std::int64_t>(percent); };
+  EXPECT_NEAR(static_cast<double>(std::count(waiting.begin(), waiting.end(), stored(5))), 6, 1);
+  EXPECT_TRUE(std::isnan(std::bit_cast<double>(utilization.at("gpu.utilization/gpu1").back()))) << "it was lost";
+  EXPECT_NEAR(static_cast<double>(sum(node, "gpu/reasons", "gpu.reason_power_cap/gpu1")), 6, 1);
+  EXPECT_EQ(sum(node, "gpu/reasons", "gpu.reason_power_cap/gpu0"), 0);
+  EXPECT_EQ(sum(node, "gpu/xids", "gpu.xid/gpu1"), 1);
+  EXPECT_EQ(most(node, "gpu/process_memory", "process.gpu_memory/rank0/gpu0"), 900'000'000);
+  EXPECT_EQ(most(node, "gpu/process_utilization", "process.gpu_utilization/rank0/gpu0"), stored(94));
 }
 
 TEST(RecordedNode, HasThePeerToWhichSegmentsWereLost) {

@@ -1,4 +1,5 @@
-// Texts as the kernel's documentation shows them (drm-usage-stats, xe-drm-usage-stats), and broken ones; no machine's.
+// Texts as the kernel's documentation shows them (drm-usage-stats, xe-drm-usage-stats), those of amdgpu as its source
+// prints them and as users show them (https://github.com/Umio-Yasuno/amdgpu_top/issues/87), and broken ones.
 #include "core/gpu/drm_clients.h"
 
 #include <gtest/gtest.h>
@@ -31,6 +32,20 @@ std::string text_of_xe(std::int64_t busy, std::int64_t passed) {
          "MiB\ndrm-cycles-rcs:\t0\n" +
          "drm-total-cycles-rcs:\t" + std::to_string(passed) + "\ndrm-cycles-ccs:\t" + std::to_string(busy) +
          "\ndrm-total-cycles-ccs:\t" + std::to_string(passed) + "\ndrm-engine-capacity-ccs:\t4\n";
+}
+
+/// As amdgpu writes it since Linux 5.19; engines that did not work are not listed.
+std::string text_of_amdgpu(int client, std::int64_t compute_ns) {
+  return "pos:\t0\nflags:\t02104002\nmnt_id:\t24\nino:\t614\npasid:\t32784\ndrm-driver:\tamdgpu\ndrm-pdev:\t" + kGpu +
+         "\ndrm-client-id:\t" + std::to_string(client) +
+         "\ndrm-memory-vram:\t2068 KiB\ndrm-memory-gtt: \t8192 KiB\ndrm-memory-cpu: \t0 KiB\n" +
+         (compute_ns > 0 ? "drm-engine-compute:\t" + std::to_string(compute_ns) + " ns\n" : std::string());
+}
+
+/// As amdgpu wrote it from Linux 5.14 to 5.18.
+std::string text_of_older_amdgpu(int pasid) {
+  return "pos:\t0\nflags:\t02100002\nmnt_id:\t22\npdev:\t" + kGpu + "\npasid:\t" + std::to_string(pasid) +
+         "\nvram mem:\t4136 kB\ngtt mem:\t8192 kB\ncpu mem:\t0 kB\ngfx0:\t12.34%\ncompute1:\t0.5%\n";
 }
 
 class ClientsOnHost : public ::testing::Test {
@@ -75,6 +90,30 @@ TEST(DrmClient, CountsCyclesWhereTheDriverHasNoTime) {
   EXPECT_EQ(client->engines.at("ccs").cycles, 7655183225);
   EXPECT_EQ(client->engines.at("ccs").engines, 4);
   EXPECT_EQ(client->memory, 23992 * 1024 + 2 * 1024 * 1024);
+}
+
+TEST(DrmClient, IsReadAsAmdgpuWritesIt) {
+  const auto client = parse_drm_client(text_of_amdgpu(217, 107322799));
+  ASSERT_TRUE(client);
+  EXPECT_EQ(client->id, 217) << "not that of the address space";
+  EXPECT_EQ(client->memory, 2068 * 1024);
+  EXPECT_EQ(client->engines.at("compute").busy, 107322799);
+  const auto idle = parse_drm_client(text_of_amdgpu(217, 0));
+  ASSERT_TRUE(idle);
+  EXPECT_TRUE(idle->engines.empty());
+  EXPECT_EQ(idle->memory, 2068 * 1024);
+  const auto of_both =
+      parse_drm_client(text_of_amdgpu(217, 5) + "drm-resident-vram:\t3 MiB\namd-evicted-vram:\t9 KiB\n");
+  EXPECT_EQ(of_both->memory, 3 * 1024 * 1024) << "the newer key counts";
+}
+
+TEST(DrmClient, HasTheMemoryOnlyWhereAmdgpuIsOlder) {
+  const auto client = parse_drm_client(text_of_older_amdgpu(32770));
+  ASSERT_TRUE(client);
+  EXPECT_EQ(client->address, kGpu);
+  EXPECT_EQ(client->id, 32770);
+  EXPECT_EQ(client->memory, 4136 * 1024);
+  EXPECT_TRUE(client->engines.empty()) << "percentages since the first use tell nothing about a time";
 }
 
 TEST(DrmClient, IsNothingWhereTheTextIsBroken) {
@@ -123,6 +162,27 @@ TEST_F(ClientsOnHost, ShareAFileThatIsInherited) {
   EXPECT_EQ(clients_.uses().at({kGpu, 51}).percent(), 30);
 }
 
+TEST_F(ClientsOnHost, AreNotBusyForAKnownTimeWhereTheirWorkBypassesTheKernel) {
+  for (const int second : {0, 1}) {
+    hold(50, "7", "/dev/dri/renderD128", text_of_amdgpu(39, 1'000'000'000 + second * 250'000'000));
+    hold(51, "7", "/dev/dri/renderD128", text_of_amdgpu(40, 1'000'000'000 + second * 250'000'000));
+    hold(51, "9", "/dev/kfd", "pos:\t0\n");
+    hold(52, "7", "/dev/dri/renderD128", text_of_older_amdgpu(32770));
+    read({50, 51, 52}, second);
+  }
+  EXPECT_EQ(clients_.uses().at({kGpu, 50}).percent(), 25);
+  EXPECT_FALSE(clients_.uses().at({kGpu, 51}).percent()) << "queues of ROCm";
+  EXPECT_EQ(clients_.uses().at({kGpu, 51}).memory, 2068 * 1024);
+  EXPECT_FALSE(clients_.uses().at({kGpu, 52}).percent());
+  EXPECT_EQ(clients_.uses().at({kGpu, 52}).memory, 4136 * 1024);
+  std::string answer;
+  append_uses(answer, clients_, kGpu, "3", {51});
+  EXPECT_EQ(answer,
+            "process 50 3 process.gpu_utilization 25 process.gpu_memory 2117632\n"
+            "process 51 3\n"
+            "process 52 3 process.gpu_memory 4235264\n");
+}
+
 TEST_F(ClientsOnHost, AreComparedWithTheCyclesThatPassed) {
   hold(50, "7", "/dev/dri/renderD128", text_of_xe(1000, 10'000));
   read({50}, 0);
@@ -163,10 +223,12 @@ TEST_F(ClientsOnHost, AreNotMeasuredBeforeAllProcessesWereReadOnce) {
   }
   for (int second = 0; second < 3; ++second) {
     EXPECT_FALSE(clients_.percent(kGpu)) << second;
+    EXPECT_FALSE(clients_.knows(pids)) << second;
     clients_.follow(pids);
     clients_.read(kBegin + second * kSecond);
   }
   EXPECT_EQ(clients_.percent(kGpu), 0);
+  EXPECT_TRUE(clients_.knows(pids));
 }
 
 TEST_F(ClientsOnHost, AreNotMeasuredWhileTheFilesOfAProcessAreHidden) {

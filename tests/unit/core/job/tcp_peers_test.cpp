@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "hdf5schema/vocabulary.h"
@@ -62,7 +63,8 @@ class Watched {
       peers_.see({.cookie = each.cookie,
                   .inode = static_cast<std::uint32_t>(each.cookie),
                   .peer = address(each.peer),
-                  .info = std::as_bytes(std::span(&info, 1)).first(bytes)});
+                  .info = std::as_bytes(std::span(&info, 1)).first(bytes),
+                  .id = id_of(each.cookie)});
     }
     if (peers_.has_strangers()) peers_.introduce(owned_);
     inodes_ = peers_.end(whole);
@@ -85,6 +87,12 @@ class Watched {
   [[nodiscard]] const TcpPeers& peers() const { return peers_; }
 
  private:
+  static TcpSocketId id_of(std::uint64_t cookie) {
+    TcpSocketId id;
+    id.ends.idiag_cookie[0] = static_cast<std::uint32_t>(cookie);
+    return id;
+  }
+
   TcpPeers peers_;
   std::vector<std::uint32_t> owned_;
   std::vector<std::uint32_t> inodes_;
@@ -277,7 +285,7 @@ TEST(TcpPeers, TakeAConnectionForSettledAfterALookAtTheSame) {
 TEST(TcpPeers, KnowTheJobsConnectionsWhileTheyAreFew) {
   std::vector<std::uint32_t> owned;
   std::vector<Connection> connections = {{.cookie = 4711}};
-  for (std::uint32_t i = 1; i <= TcpPeers::kMostKnown; ++i) {
+  for (std::uint32_t i = 1; i <= TcpPeers::kMostRead; ++i) {
     owned.push_back(i);
     connections.push_back({.cookie = i});
   }
@@ -291,6 +299,83 @@ TEST(TcpPeers, KnowTheJobsConnectionsWhileTheyAreFew) {
   connections.push_back({.cookie = 1000});
   watched.look(connections);
   EXPECT_FALSE(watched.peers().are_few());
+  EXPECT_EQ(watched.peers().known_sockets().size(), 512U);
+}
+
+/// A job with 1,000 connections to 10.0.0.1, which are all as busy, and 200 to 10.0.0.2, of which the first is busier.
+class ManyConnections {
+ public:
+  static constexpr std::uint64_t kFirstOfTwo = 1001;
+
+  ManyConnections() {
+    owned_.reserve(1200);
+    all_.reserve(1200);
+    for (std::uint64_t i = 1; i <= 1200; ++i) {
+      owned_.push_back(static_cast<std::uint32_t>(i));
+      all_.push_back({.cookie = i, .peer = static_cast<std::uint8_t>(i < kFirstOfTwo ? 1 : 2)});
+    }
+    watched_.emplace(owned_);
+    watched_->look_as(TcpPeers::Look::anew, all_);
+  }
+
+  /// Each connection has sent so many segments more, and one of them again; then all are listed.
+  void list_after(std::uint32_t to_one, std::uint32_t to_two, std::uint32_t by_the_first) {
+    for (Connection& each : all_) {
+      each.data_segments += each.cookie == kFirstOfTwo ? by_the_first : each.peer == 1 ? to_one : to_two;
+      ++each.retransmits;
+    }
+    watched_->look_as(TcpPeers::Look::anew, all_);
+  }
+  /// Each has sent one segment again; those that are known are looked up.
+  void look_up() {
+    for (Connection& each : all_) ++each.retransmits;
+    std::vector<Connection> known;
+    known.reserve(watched_->peers().known_sockets().size());
+    for (const TcpPeers::Known& one : watched_->peers().known_sockets())
+      known.push_back(all_.at(one.id.ends.idiag_cookie[0] - 1));
+    watched_->look_as(TcpPeers::Look::known, known);
+  }
+  [[nodiscard]] const Watched& watched() const { return *watched_; }
+  [[nodiscard]] std::size_t known_to(std::uint8_t peer) const {
+    std::size_t known = 0;
+    for (const TcpPeers::Known& one : watched_->peers().known_sockets())
+      known += all_.at(one.id.ends.idiag_cookie[0] - 1).peer == peer ? 1 : 0;
+    return known;
+  }
+
+ private:
+  std::vector<std::uint32_t> owned_;
+  std::vector<Connection> all_;
+  std::optional<Watched> watched_;
+};
+
+TEST(TcpPeers, ReadSomeOfEachPeerAndTheBusiestWhereTheJobHasMany) {
+  ManyConnections job;
+  job.list_after(9, 1, 20);
+  ASSERT_EQ(job.watched().peers().known_sockets().size(), 512U);
+  EXPECT_EQ(job.known_to(2), 170U) << "a third of 512: the first row is that of others";
+  EXPECT_EQ(job.known_to(1), 342U);
+  job.look_up();
+  EXPECT_EQ(job.watched().retransmits("10.0.0.2"), 170 + 170);
+  EXPECT_EQ(job.watched().of("10.0.0.2").connections, 170);
+  const TcpPeers::Row& two = job.watched().peers().rows()[2];
+  ASSERT_EQ(two.name, "10.0.0.2");
+  EXPECT_EQ(two.chosen.unread, 30);
+  EXPECT_EQ(two.chosen.percent(), 86) << "321 and 169 x 17 of 321 and 199 x 17";
+  EXPECT_EQ(job.watched().peers().rows()[1].chosen.percent(), 34);
+  EXPECT_EQ(job.watched().peers().rows()[0].chosen.percent(), kMissing) << "others has none";
+  EXPECT_EQ(job.watched().peers().chosen().connections, 1200);
+  EXPECT_EQ(job.watched().peers().chosen().unread, 688);
+}
+
+TEST(TcpPeers, CountNothingInALookAtAllOfThoseThatWereNotReadBefore) {
+  ManyConnections job;
+  for (int listing = 1; listing <= 3; ++listing) job.list_after(1, 1, 1);
+  const std::int64_t all = job.watched().retransmits("10.0.0.1") + job.watched().retransmits("10.0.0.2");
+  EXPECT_EQ(all, 3 * 512);
+  EXPECT_EQ(job.watched().of("10.0.0.1").levels[level("cwnd")], kMissing) << "it would be that of all";
+  EXPECT_EQ(job.watched().of("10.0.0.1").connections, 1000);
+  EXPECT_EQ(job.watched().of("10.0.0.1").opened, 0);
 }
 
 TEST(TcpPeers, FollowNoMoreSocketsThanThereIsRoomFor) {

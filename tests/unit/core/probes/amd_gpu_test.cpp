@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "core/gpu/job_gpus.h"
 #include "core/job/opened_devices.h"
@@ -245,6 +246,31 @@ TEST(AmdGpu, GivesEachOfTheJobsProcessesItsShare) {
   ProbeBench bench(host, "amd_gpu", JobSource{.pid = 50});
   EXPECT_EQ(bench.answered("gpu/amd_process_memory", "process.gpu_memory", "rank0/gpu0"), 5'000'000);
   EXPECT_EQ(bench.family("gpu/amd_process_memory").channels().size(), 1U) << "process 60 is another user's";
+}
+
+/// A process with the device file of the first GPU open.
+void hold(const TestHost& host, int pid, const std::string& counts) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::filesystem::create_directories(host.root().string() + folder + "/fd");
+  std::filesystem::create_symlink("/dev/dri/renderD128", host.root().string() + folder + "/fd/7");
+  host.write(folder + "/fdinfo/7",
+             "drm-driver:\tamdgpu\ndrm-pdev:\t0000:c1:00.0\ndrm-client-id:\t" + std::to_string(pid) + '\n' + counts);
+}
+
+TEST(AmdGpu, KnowsTheShareOfProcessesWithoutTheComputeDriver) {
+  const TestHost host;
+  gpu(host, 128, kFirst, "97");  // in a container: the processes of the compute driver have other numbers
+  for (const int pid : {50, 51}) host.process(pid, pid == 50 ? 1 : 50, "python", 10, 5);
+  hold(host, 50, "drm-memory-vram:\t2068 KiB\ndrm-engine-gfx:\t107322799 ns\n");
+  hold(host, 51, "drm-memory-vram:\t4136 KiB\n");
+  host.last_pid(51);
+  ProbeBench bench(host, "amd_gpu", JobSource{.pid = 50});
+  EXPECT_EQ(bench.answered("gpu/amd_process_memory", "process.gpu_memory", "rank0/gpu0"), 2068 * 1024);
+  EXPECT_EQ(bench.family("gpu/amd_process_memory").channels().size(), 2U) << "both processes";
+  EXPECT_EQ(bench.answered("gpu/amd_process_utilization", "process.gpu_utilization", "rank0/gpu0"), 0)
+      << "its engines have not worked since";
+  EXPECT_EQ(bench.family("gpu/amd_process_utilization").channels().size(), 1U) << "the other has used no engine yet";
+  EXPECT_EQ(bench.family("gpu/amd_process_utilization").spec().period, std::chrono::seconds(10));
 }
 
 TEST(AmdGpu, AttributesNoMemoryFromInsideAPidNamespaceOrToAPartOfAGpu) {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "core/gpu/job_gpus.h"
@@ -366,6 +367,25 @@ TEST(Gpu, IsNotAskedForOnACopiedTree) {
   EXPECT_EQ(ProbeBench(host, "gpu").coverage().reason, "a copied tree has no GPUs");
 }
 
+TEST(Gpu, IsRecordedWithTheOpeningOfTheDriver) {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "gpus") << "gpus 1\nutilization 30\n";
+  ::setenv("NVML_DOUBLE", (folder.path() / "gpus").c_str(), 1);
+  const auto coverage_of = [](KernelTree& fs) {
+    TraceSink sink;
+    Sampler sampler(fs, sink, {.probes = {"gpu"}, .gpu_library = double_library()}, {1, 1});
+    sampler.look_first();
+    if (fs.recording()) fs.mark_tick({2, 2});
+    return sampler.coverage().front();
+  };
+  KernelTree live;
+  live.record_to(folder.path() / "recording");
+  EXPECT_EQ(coverage_of(live).state, Coverage::State::ok);
+  live.end_recording();
+  KernelTree recorded(folder.path() / "recording");
+  EXPECT_EQ(coverage_of(recorded).reason, "");
+}
+
 TEST(Gpu, IsReplayedFromARecording) {
   const TestHost host;
   const auto text = [](const std::string& words) { return std::to_string(words.size()) + "\n" + words + "\n"; };
@@ -377,6 +397,7 @@ TEST(Gpu, IsReplayedFromARecording) {
   TraceSink sink;
   Sampler sampler(fs, sink, {.probes = {"gpu"}}, {1, 1});
   ASSERT_EQ(sampler.coverage().front().state, Coverage::State::ok) << sampler.coverage().front().reason;
+  sampler.look_first();
   static_cast<void>(fs.next_tick());
   static_cast<void>(fs.next_tick());
   sampler.sample({.time = {2'000'000'000, 2'000'000'000}, .number = 0});
@@ -391,7 +412,8 @@ std::vector<GpuIdentity> four_gpus() {
   return gpus;
 }
 
-JobGpus of_environment(const std::string& environment, const std::string& of_child = "") {
+JobGpus of_environment(const std::string& environment, const std::string& of_child = "",
+                       const std::set<int>& opened = {}) {
   const TestHost host;
   host.process(50, 1, "python", 10, 5);
   host.write("/proc/50/environ", environment + std::string("\0", 1));
@@ -404,7 +426,7 @@ JobGpus of_environment(const std::string& environment, const std::string& of_chi
   const Host facts = Host::look(fs);
   Job job(fs, facts, JobSource{.pid = 50}, 9);
   job.update({1, 1});
-  return gpus_of_job(fs, &job, four_gpus());
+  return gpus_of_job(fs, &job, four_gpus(), kNvidiaGpus, opened);
 }
 
 TEST(JobGpus, AreThoseThatSlurmOrTheUserNames) {
@@ -416,6 +438,14 @@ TEST(JobGpus, AreThoseThatSlurmOrTheUserNames) {
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=GPU-1aaa,GPU-2").indices, (std::set<int>{1, 2}));
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=0,-1,1").indices, (std::set<int>{0})) << "as CUDA reads it";
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=MIG-1").indices.size(), 4U) << "parts of one of them";
+}
+
+TEST(JobGpus, AreThoseItHoldsOpenWhereNoneIsNamed) {
+  EXPECT_EQ(of_environment("HOME=/root", "", {0}).indices, (std::set<int>{1})) << "as in a container with one of them";
+  EXPECT_EQ(of_environment("HOME=/root", "", {0}).allocated_by, "") << "no allocation: a library opens all it may";
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=MIG-1aaa", "", {2}).indices, (std::set<int>{2}));
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=3", "", {2}).indices, (std::set<int>{3}));
+  EXPECT_TRUE(of_environment("SLURM_JOB_ID=4711", "", {2}).indices.empty()) << "it may be another job's";
 }
 
 TEST(JobGpus, AreThoseOfAllProcesses) {

@@ -258,6 +258,38 @@ TEST(TcpPeersProbe, SaysWhereItSearchesForNewConnectionsSeldom) {
             "ms: their segments before that are not counted");
 }
 
+TEST(TcpPeersProbe, SaysWhichShareOfTheSegmentsItCounts) {
+  // 512 of 5,000 connections are counted from the second answer on; the last one lists all of them again.
+  const auto of_some = [](const std::string& limits, int retransmits, const std::string& coverage) {
+    std::string text = answer("10.0.0.2", retransmits);
+    text = "ok 300000 0 0 0 0 15000000 7500000000 " + limits + text.substr(text.find('\n'));
+    return text.insert(text.size() - 1, coverage);
+  };
+  const RecordedAnswers recorded({of_some("0 0 0", 0, ""), of_some("4488 5000 61", 3, " 62"),
+                                  of_some("4500 5012 43", 9, " 38"), of_some("0 0 0", 9, ""), "\n"});
+  KernelTree fs(recorded.host().root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"tcp_peers"}}, *fs.next_tick());
+  sampler.look_first();
+  const auto coverage = [&sink] { return sink.find("network/peer_coverage")->value("tcp.peer.coverage", "10.0.0.2"); };
+  const auto next = [&] {
+    sampler.sample({.time = *fs.next_tick(), .number = 0});
+    return coverage();
+  };
+  EXPECT_TRUE(sink.find("network/peer_coverage")->channels().empty());
+  EXPECT_EQ(next(), 62);
+  EXPECT_EQ(next(), 38);
+  EXPECT_EQ(sink.find("network/peer_segments")->value("tcp.peer.retransmits", "10.0.0.2"), 9);
+  EXPECT_EQ(next(), kMissing);
+  const std::string reason = sampler.coverage().front().reason;
+  EXPECT_NE(
+      reason.find("only 512 of the job's 5012 connections were counted at times: some of each peer and the busiest "
+                  "others, with 43 % of the segments"),
+      std::string::npos)
+      << reason;
+  EXPECT_NE(reason.find("new connections were found only every 7 s at times"), std::string::npos) << reason;
+}
+
 /// A connection of this process as the kernel lists it.
 std::optional<TcpSocketId> id_of(int diagnosis, std::span<std::byte> buffer, int descriptor) {
   struct stat status {};

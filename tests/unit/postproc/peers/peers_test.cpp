@@ -120,6 +120,7 @@ TEST(Peers, AreCheckedForTheirSettingsWithoutMeasurements) {
   EXPECT_EQ(status_of(odd), NodeStatus::warning);
   ASSERT_EQ(odd.findings.size(), 1U);
   EXPECT_EQ(odd.findings[0].id, "net.mtu_mismatch");
+  EXPECT_EQ(odd.findings[0].sentence, "eth0 of n2 has MTU 1400, on the other nodes 1500.");
   EXPECT_EQ(odd.findings[0].nodes, std::vector<std::string>{"n2"});
   nodes.pop_back();
   EXPECT_EQ(status_of(check_settings(pointers(nodes), {})), NodeStatus::ok) << "of two, either may be the odd one";

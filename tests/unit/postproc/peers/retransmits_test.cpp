@@ -59,6 +59,17 @@ TEST(Retransmits, KnowsNothingOfPeersThatWereNotCounted) {
   EXPECT_TRUE(retransmits_of({}).peers.empty());
 }
 
+TEST(Retransmits, IsNoAccountOfPeersThatWereCountedInPart) {
+  const auto told = [](double percent) {
+    R node = sender();
+    node.gauge("tcp.peer.coverage", "10.0.0.2", R::event(100, percent));
+    node.gauge("tcp.peer.coverage", "10.0.0.3", R::always(2));
+    return retransmits_in(retransmits_of(node.telemetry), Addresses{"10.0.0.2"}, seconds(40, 80)).has_value();
+  };
+  EXPECT_TRUE(told(99));
+  EXPECT_FALSE(told(40));
+}
+
 TEST(Retransmits, StaysShortWhereMuchIsSentAgain) {
   R node(4000);
   node.telemetry.begin_utc_ns = kBegin;

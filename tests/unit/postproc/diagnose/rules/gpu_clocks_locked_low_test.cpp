@@ -13,6 +13,9 @@ TEST(RuleGpuClocks, NamesASettingBelowTheDefault) {
   locked.set("gpu.sm_clock", GpuTraining::while_it_works(1095e6, 345e6)).set("gpu.reason_power_cap", R::always(0));
   const auto found = locked.findings("gpu.clocks_locked_low");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "gpu0 (0000:80:00.0) on n2 worked at 1,095 MHz, although 1,410 MHz are possible: the application clock is "
+            "set below its default.");
   EXPECT_EQ(found[0].evidence.at(0).observed, 1095e6);
   EXPECT_EQ(found[0].evidence.at(0).expected, 1410e6);
 }

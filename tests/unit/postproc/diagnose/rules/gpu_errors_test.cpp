@@ -19,6 +19,8 @@ TEST(RuleGpuEcc, IsCriticalWhereAnErrorWasNotCorrected) {
   bad.set("gpu.ecc_uncorrected", once_at(100, 2), 1);
   const auto found = bad.findings("gpu.ecc_remap");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The memory of gpu1 (0000:81:00.0) on n2 had 1.9 errors that could not be corrected while the job ran.");
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_NEAR(bad.node.second_of(found[0].intervals[0].begin_utc_ns), 100, 1);
@@ -113,6 +115,10 @@ TEST(RuleGpuXid, KeepsJobsAwayOnlyFromABrokenGpu) {
     training.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
     const auto found = training.findings("gpu.xid");
     ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(found[0].sentence.starts_with(
+        "The driver reported 1 error of gpu0 (0000:80:00.0) on n2 while the job ran, Xid " + std::string(number) +
+        ": "))
+        << found[0].sentence;
     EXPECT_EQ(excludes_a_node(found[0]), broken) << number;
     EXPECT_EQ(found[0].severity, broken ? Severity::critical : Severity::notice) << number;
   }
@@ -173,6 +179,8 @@ TEST(RuleGpuNvlink, NamesLinksThatWentDownOrThatNeighboursHave) {
   const auto fell =
       with_links({R::always(1), [](double second) { return second < 200 ? 1.0 : 0.0; }}).findings("gpu.nvlink_down");
   ASSERT_EQ(fell.size(), 1U);
+  EXPECT_EQ(fell[0].sentence,
+            "1 NVLink of gpu1 (0000:81:00.0) on n2 went down while the job ran and did not come up again: gpu1/link1.");
   EXPECT_EQ(fell[0].instances, std::vector<std::string>{"gpu1/link1"});
   EXPECT_EQ(fell[0].confidence, Confidence::certain);
   const auto never = with_links({R::always(1), R::always(0)}).findings("gpu.nvlink_down");

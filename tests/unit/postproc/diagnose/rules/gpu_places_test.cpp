@@ -26,10 +26,12 @@ TEST(RuleCpuGpu, NamesAProcessThatIsBoundToTheOtherNode) {
   GpuTraining training = on_cpu(2, 4);
   const auto found = training.findings("numa.cpu_gpu_mismatch");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "rank1 uses gpu1 (0000:81:00.0) of n2 from another NUMA node: the GPU is on node 1 (cpus 4-7), and rank1 "
+            "ran on other nodes for 100 % of the time it worked, because its cpu mask excludes that node.");
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::certain);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank1/gpu1"});
-  EXPECT_NE(found[0].sentence.find("node 1 (cpus 4-7)"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleCpuGpu, IsANoticeWhereItMayRunElsewhereAndSilentWhereItIsNear) {
@@ -53,6 +55,9 @@ RuleRecording over_the_fabric(const std::string& module, const std::string& peer
 TEST(RuleGdr, NamesTheModuleThatIsMissing) {
   const auto found = over_the_fabric("proprietary", "not loaded").findings("nccl.gdr_unavailable");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "NCCL cannot move data from the GPUs of n2 directly to the fabric: nvidia_peermem is not loaded, and the "
+            "driver's kernel module is not the open one. Data between nodes then goes through host memory.");
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("modprobe nvidia_peermem"));
 }
 
@@ -90,6 +95,9 @@ GpuTraining sending(double far, double near, const std::string& rate_of_near = "
 TEST(RuleNicGpu, NamesTheFarAndTheNearPort) {
   const auto found = sending(2e9, 1e6).findings("numa.nic_gpu_mismatch");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The traffic of n2 left through mlx5_0 on NUMA node 0 (1.84 GiB/s), but the job's GPUs are on node 1, "
+            "whose mlx5_1 carried 967 KiB/s.");
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"mlx5_0", "mlx5_1"}));
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("export NCCL_IB_HCA==mlx5_1")) << found[0].remedy.user[0];
   GpuTraining asked_for = sending(2e9, 1e6);

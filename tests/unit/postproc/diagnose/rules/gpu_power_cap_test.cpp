@@ -12,6 +12,9 @@ TEST(RuleGpuPowerCap, IsAFindingOnlyBelowTheUsualLimit) {
   capped.fact("power_limit", "400", 1);
   const auto found = capped.findings("gpu.power_cap");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The power limit of gpu1 (0000:81:00.0) on n2 is 400 W (usually 700 W); it lowered the clocks in 100 % of "
+            "the time the GPU worked.");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_EQ(found[0].severity, Severity::notice) << "a site may want it so";
   EXPECT_TRUE(found[0].remedy.user.empty());

@@ -13,6 +13,9 @@ TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
   training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
   const auto found = training.findings("gpu.starved_input");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The job's GPUs on n2 waited for data: they worked 60.2 % of the time, and while they were idle, the job "
+            "used 7.82 of its 8 cpus.");
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
   EXPECT_EQ(found[0].evidence.at(1).metric, "job.cpu_time");

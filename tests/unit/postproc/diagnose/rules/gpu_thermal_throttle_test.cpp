@@ -13,6 +13,8 @@ TEST(RuleGpuThermal, NamesTheHotGpuAndWhatItLost) {
   hot.set("gpu.reason_sw_thermal", R::event(0, 1), 1).set("gpu.sm_clock", R::event(1600e6, 1200e6), 1);
   const auto found = hot.findings("gpu.thermal_throttle");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "Heat lowered the clocks of gpu1 (0000:81:00.0) on n2 for 12 s of the 4 min 23 s it worked (4.56 %).");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_EQ(found[0].severity, Severity::notice) << "12 of 256 s";
   EXPECT_EQ(found[0].confidence, Confidence::certain);

@@ -19,6 +19,8 @@ GpuTraining with_idle_gpu(int gpu = -1) {
 TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
   const auto found = with_idle_gpu(1).findings("gpu.allocated_unused");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The job never used 1 of its 2 GPUs on n2: gpu1 (0000:81:00.0) was at most 0 % busy within 5 min.");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_EQ(found[0].remedy.user.at(0),
             "#SBATCH --gpus=1   # as many as the job used; in place of --gres=gpu and other lines for GPUs");
@@ -60,6 +62,9 @@ TEST(RuleGpuImbalance, NamesTheLeastAndTheMostLoaded) {
   uneven.set("gpu.utilization", GpuTraining::while_it_works(35, 1), 0);
   const auto found = uneven.findings("gpu.imbalance");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The job's GPUs on n2 had unequal load: gpu0 (0000:80:00.0) was busy 33.5 % of the time, gpu1 "
+            "(0000:81:00.0) 92.9 %.");
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"gpu0", "gpu1"}));
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 33, 3);
 }
@@ -90,6 +95,9 @@ TEST(RuleGpuMemory, NamesAGpuWhoseMemoryFillsUp) {
   leaking.set("gpu.memory_free", [](double second) { return 30e9 - second * 0.1e9; });
   const auto found = leaking.findings("gpu.mem_pressure");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "The memory of gpu0 (0000:80:00.0) on n2 filled up while the job ran: 97.6 % of it was used at the end, "
+            "70.2 % at the beginning.");
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_GT(found[0].evidence.at(0).observed.value_or(0), 0.95);
 }

@@ -49,6 +49,7 @@ TEST(RuleIbLinkDegraded, TellsWhenTheLinkFailed) {
   node.end = with_port("ACTIVE", "100 Gb/sec (2X HDR)");
   const auto found = node.findings("ib.link_degraded");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence, "The link of mlx5_0:1 on n2 fell from 200 to 100 Gb/s while the recording ran.");
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 40, 0.2);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 50, 0.2);
 }

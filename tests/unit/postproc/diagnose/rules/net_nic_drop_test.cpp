@@ -74,6 +74,9 @@ TEST(RuleNicDrop, PrintsNoCommandThatActsOnAnInterfaceOfTheNodeOfTheSameName) {
   node.counter("net.rx_packets", "ns2/eth0", R::always(20'000), "node");
   const auto found = node.findings("net.nic_rx_drop");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(
+      found[0].sentence,
+      "ns2/eth0 of n2 dropped 297 packets a second for 15 s: 1.48 % of the packets that arrived (usually 0 a second).");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"ns2/eth0"});
   EXPECT_TRUE(found[0].sentence.starts_with("ns2/eth0 of ")) << found[0].sentence;
   EXPECT_TRUE(found[0].remedy.user.empty());

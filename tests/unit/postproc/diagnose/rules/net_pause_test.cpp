@@ -27,10 +27,11 @@ TEST(RuleNetPause, NamesTheInterfaceTheIntervalAndTheLoss) {
   const R node = node_with(R::event(0, 0.3 * kShare), R::always(0), R::event(5e9, 3e9));
   const auto found = node.findings("net.pause_congestion");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence,
+            "eth0 of n2 was paused for 15 s, 29.7 % of the time (usually 0 % of the time): its switch stopped it from "
+            "sending, because the network was congested.");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"});
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 15, 0.6) << "of the RDMA port behind it";
-  EXPECT_NE(found[0].sentence.find("eth0 of n2 was paused for 15 s, 29"), std::string::npos) << found[0].sentence;
-  EXPECT_NE(found[0].sentence.find("the network was congested"), std::string::npos) << found[0].sentence;
   EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 15), "ethtool -S eth0");
 }
 

@@ -93,6 +93,39 @@ TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
   EXPECT_EQ(found.evidence.back().instance, "10.0.0.3");
 }
 
+/// Adds the percentage of the peer's segments that is counted.
+void count_in_part(Telemetry& telemetry, const std::string& address, double percent) {
+  telemetry.channels.push_back(
+      {.metric = "tcp.peer.coverage", .instance = address, .family = "network/peer_coverage", .kind = Kind::gauge});
+  telemetry.values.insert(telemetry.values.end(), kSamples, percent);
+}
+
+TEST(RuleLoss, ComparesPeersOfWhichDifferentPartsAreCounted) {
+  // 10.0.0.3 lost eight times as much, but a twentieth of its segments is counted.
+  const std::string sentence = sentence_with([](Telemetry& telemetry) {
+    add_peer(telemetry, "10.0.0.1", 2.5, 100);
+    add_peer(telemetry, "10.0.0.3", 1, 5);
+    count_in_part(telemetry, "10.0.0.3", 5);
+  });
+  EXPECT_TRUE(
+      sentence.ends_with(" 89 % of the job's losses were on the path from 10.0.0.3 to n2, one of 2 peer addresses with "
+                         "significant traffic."))
+      << sentence;
+}
+
+TEST(RuleLoss, DoesNotBlameOthersWhereTooFewOfTheJobsSegmentsAreCounted) {
+  const auto severity = [](double queued, double percent) {
+    Telemetry telemetry = record({.queued = queued, .duplicates = 0.01, .slowed = 0.2});
+    add_peer(telemetry, "10.0.0.1", 0, 1);
+    count_in_part(telemetry, "10.0.0.1", percent);
+    return findings_of(telemetry).at(0).severity;
+  };
+  EXPECT_EQ(severity(20, 50), Severity::info) << "none of some 1,800 expected was counted";
+  EXPECT_EQ(severity(20, 5), Severity::info) << "nor of 180";
+  EXPECT_NE(severity(20, 4), Severity::info) << "the part is too small to judge by";
+  EXPECT_NE(severity(0.45, 5), Severity::info) << "of 4 expected, none may be there by chance";
+}
+
 TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
   const std::string sentence = sentence_with([](Telemetry& telemetry) {
     add_peer(telemetry, "10.0.0.1", 6, 100);
