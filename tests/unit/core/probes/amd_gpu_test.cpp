@@ -185,7 +185,7 @@ TEST(AmdGpu, FollowsGpusThatComeAndGo) {
   gpu(host, 128, kFirst, "97");
   ProbeBench bench(host, "amd_gpu");
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
-  for (const char* file : {"/gpu_busy_percent", "/mem_info_vram_used", "/hwmon/hwmon4/power1_average"})
+  for (const char* file : {"/mem_info_vram_used", "/hwmon/hwmon4/power1_average", "/gpu_busy_percent"})
     host.write(kFirst + file, "");  // as with ENODEV
   const auto until = [&](std::int64_t wanted) {
     return sample_until(bench, [&] { return bench.value("gpu/amd_utilization", "gpu.utilization", "gpu0") == wanted; });

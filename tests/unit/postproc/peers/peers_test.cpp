@@ -120,7 +120,7 @@ TEST(Peers, AreCheckedForTheirSettingsWithoutMeasurements) {
   EXPECT_EQ(status_of(odd), NodeStatus::warning);
   ASSERT_EQ(odd.findings.size(), 1U);
   EXPECT_EQ(odd.findings[0].id, "net.mtu_mismatch");
-  EXPECT_EQ(odd.findings[0].sentence, "eth0 of n2 has MTU 1400, on the other nodes 1500.");
+  EXPECT_EQ(odd.findings[0].sentence, "eth0 of n2 has MTU 1400, and the other nodes have 1500.");
   EXPECT_EQ(odd.findings[0].nodes, std::vector<std::string>{"n2"});
   nodes.pop_back();
   EXPECT_EQ(status_of(check_settings(pointers(nodes), {})), NodeStatus::ok) << "of two, either may be the odd one";
@@ -478,9 +478,10 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
   }
   const auto both = found_in(compared(profiles), {1, 2});
   ASSERT_EQ(both.size(), 1U);
-  EXPECT_EQ(both[0].sentence,
-            "n0004 has numa.node1.hugepages-2048kB = 64, other nodes have 0; n0003 reserves 2 huge pages of 1 GiB (2 "
-            "GiB), the other nodes none.")
+  EXPECT_EQ(
+      both[0].sentence,
+      "n0004 has numa.node1.hugepages-2048kB = 64, and the other nodes have 0; n0003 reserves 2 huge pages of 1 GiB "
+      "(2 GiB), and the other nodes reserve none.")
       << "those of a NUMA node are part of them";
 }
 

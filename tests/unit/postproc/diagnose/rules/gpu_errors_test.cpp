@@ -115,9 +115,9 @@ TEST(RuleGpuXid, KeepsJobsAwayOnlyFromABrokenGpu) {
     training.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
     const auto found = training.findings("gpu.xid");
     ASSERT_EQ(found.size(), 1U);
-    EXPECT_TRUE(found[0].sentence.starts_with(
-        "The driver reported 1 error of gpu0 (0000:80:00.0) on n2 while the job ran, Xid " + std::string(number) +
-        ": "))
+    EXPECT_TRUE(found[0].sentence.starts_with("The driver reported 1 " + std::string(broken ? "critical " : "") +
+                                              "error of gpu0 (0000:80:00.0) on n2 while the job ran, Xid " + number +
+                                              ": "))
         << found[0].sentence;
     EXPECT_EQ(excludes_a_node(found[0]), broken) << number;
     EXPECT_EQ(found[0].severity, broken ? Severity::critical : Severity::notice) << number;
