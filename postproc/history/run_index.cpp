@@ -12,7 +12,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "hdf5schema/basics/error.h"
@@ -37,6 +39,7 @@ constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
 constexpr std::int64_t kNewestOfKey = 200;  // runs with which a later one is compared
 constexpr std::int64_t kOldestOfKey = 10;
+constexpr int kNewestOfTask = 10;  // of a task of an array beyond these: the other tasks may be all of them
 constexpr std::int64_t kMostIndexedRuns = 50'000;
 
 /// The disk is full, or another program is in the index: it is as it was, and is not put aside for that.
@@ -97,6 +100,13 @@ void execute(sqlite3* database, const char* sql) {
   Statement statement(database, sql);
   while (statement.step()) {
   }
+}
+
+/// "_3\"" for the JSON behind the key of RunRecord::array, `"4710_3","het":...`; "" outside an array.
+std::string task_in_json(std::string_view behind) {
+  behind = behind.substr(0, behind.find(','));
+  const std::size_t line = behind.rfind('_');
+  return line == std::string_view::npos ? "" : std::string(behind.substr(line));
 }
 
 /// Not if filling it was interrupted, or another program emptied it.
@@ -317,29 +327,40 @@ void RunIndex::put(const fs::path& job_directory, const RunRecord& record) {
 /// The channels are most of a record. Without this, opening and checking the index takes longer with every run.
 void RunIndex::make_smaller() {
   constexpr std::int64_t kWorthIt = 8192;  // bytes of a record
-  constexpr std::int64_t kAtOnce = 64;     // a report does not wait long for them
+  constexpr std::size_t kAtOnce = 64;      // a report does not wait long for them
   {
     Statement count(database_, "SELECT count(*) FROM runs");
     if (!count.step() || std::atoll(count.text(0).c_str()) <= kNewestOfKey + kOldestOfKey) return;
   }
-  std::vector<std::pair<std::string, std::string>> smaller;
+  std::vector<std::string> large;  // directories
   {
-    Statement large(database_,
-                    "SELECT directory, record FROM runs WHERE rowid IN (SELECT id FROM (SELECT rowid AS id, "
-                    "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns DESC) AS from_newest, "
-                    "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns) AS from_oldest FROM runs) "
-                    "WHERE from_newest > ?1 AND from_oldest > ?2) AND length(record) > ?3 LIMIT ?4");
-    large.bind(1, kNewestOfKey).bind(2, kOldestOfKey).bind(3, kWorthIt).bind(4, kAtOnce);
-    while (large.step()) {
-      try {
-        RunRecord record = parse_run(large.text(1));
-        record.channels.clear();
-        record.zeros.clear();
-        record.facts.clear();
-        smaller.emplace_back(large.text(0), render_run(record));
-      } catch (const Error&) {
-        continue;  // written by another version
-      }
+    std::map<std::pair<std::string, std::string>, int> newer;  // runs of a task, by its key
+    Statement old(database_,
+                  "SELECT directory, key, substr(record, instr(record, '\"array\":') + 8, 64), length(record) > ?3 "
+                  "FROM runs WHERE rowid IN (SELECT id FROM (SELECT rowid AS id, "
+                  "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns DESC) AS from_newest, "
+                  "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns) AS from_oldest FROM runs) "
+                  "WHERE from_newest > ?1 AND from_oldest > ?2) ORDER BY begin_utc_ns DESC");
+    old.bind(1, kNewestOfKey).bind(2, kOldestOfKey).bind(3, kWorthIt);
+    while (large.size() < kAtOnce && old.step()) {
+      const std::string task = task_in_json(old.text(2));
+      if (!task.empty() && newer[{old.text(1), task}]++ < kNewestOfTask) continue;
+      if (old.text(3) == "1") large.push_back(old.text(0));
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> smaller;
+  for (const std::string& directory : large) {
+    Statement one(database_, "SELECT record FROM runs WHERE directory = ?1");
+    if (!one.bind(1, directory).step()) continue;
+    try {
+      RunRecord record = parse_run(one.text(0));
+      record.channels.clear();
+      record.zeros.clear();
+      record.facts.clear();
+      record.mixed_facts.clear();
+      smaller.emplace_back(directory, render_run(record));
+    } catch (const Error&) {
+      continue;  // written by another version
     }
   }
   for (const auto& [directory, record] : smaller) {

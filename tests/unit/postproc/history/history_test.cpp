@@ -430,16 +430,20 @@ TEST_F(HistoryIndex, ForgetsOneDirectory) {
   EXPECT_EQ(index.runs("key").size(), 2U);
 }
 
+/// With 260 channels.
+RunRecord large_run(int number) {
+  RunRecord record = run(number);
+  for (int c = 100; c < 300; ++c) {
+    record.channels.push_back({"other_" + std::to_string(c), "count/s", Subsystem::cpu, Kind::counter, 0.1 * c});
+  }
+  record.mixed_facts.emplace_back("memory.speed");
+  return record;
+}
+
 TEST_F(HistoryIndex, KeepsTheChannelsOfRunsThatLaterOnesAreComparedWith) {
   RunIndex index(state_);
   constexpr int kRuns = 215;
-  for (int i = 0; i < kRuns; ++i) {
-    RunRecord record = run(i);
-    for (int c = 100; c < 300; ++c) {
-      record.channels.push_back({"other_" + std::to_string(c), "count/s", Subsystem::cpu, Kind::counter, 0.1 * c});
-    }
-    index.put("/runs/reveal-" + std::to_string(i), record);
-  }
+  for (int i = 0; i < kRuns; ++i) index.put("/runs/reveal-" + std::to_string(i), large_run(i));
   const std::vector<RunRecord> compared = index.runs("key");
   EXPECT_EQ(compared.size(), 210U);
   for (const RunRecord& record : compared) EXPECT_EQ(record.channels.size(), 260U) << record.run_id;
@@ -448,6 +452,30 @@ TEST_F(HistoryIndex, KeepsTheChannelsOfRunsThatLaterOnesAreComparedWith) {
   EXPECT_EQ(all[202].second.run_id, "run12");
   EXPECT_TRUE(all[202].second.channels.empty());
   EXPECT_TRUE(all[202].second.facts.empty());
+  EXPECT_TRUE(all[202].second.mixed_facts.empty());
+}
+
+TEST_F(HistoryIndex, KeepsTheChannelsOfTheNewestRunsOfEachTask) {
+  RunIndex index(state_);
+  constexpr int kOfOneTask = 22;
+  constexpr int kRuns = 230;
+  for (int i = 0; i < kRuns; ++i) {
+    RunRecord record = large_run(i);
+    record.array = i < kOfOneTask ? std::to_string(4700 + i) + "_7" : "4730_" + std::to_string(1000 + i);
+    index.put("/runs/reveal-" + std::to_string(i), record);
+  }
+  const std::vector<RunRecord> compared = index.runs("key", "7");
+  ASSERT_EQ(compared.size(), static_cast<std::size_t>(kOfOneTask));
+  for (const RunRecord& record : compared) {
+    const bool old = record.run_id == "run10" || record.run_id == "run11";
+    EXPECT_EQ(record.channels.empty(), old) << record.run_id;
+    EXPECT_EQ(record.facts.empty(), old) << record.run_id;
+  }
+  for (int task = 1000 + kOfOneTask; task < 1000 + kRuns; ++task) {
+    const std::vector<RunRecord> alone = index.runs("key", std::to_string(task));
+    ASSERT_EQ(alone.size(), 1U) << task;
+    EXPECT_EQ(alone.front().channels.size(), 260U) << "beside the other tasks of a large array: " << task;
+  }
 }
 
 TEST_F(HistoryIndex, RemembersTheNewestFolders) {
