@@ -35,17 +35,28 @@ struct Rank {
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
 };
 
-/// The others went on for long without a process that had ended: they do not wait for it.
-void leave_out_long_ended(std::vector<Rank>& ranks) {
+/// All others that did not end soon after this process went on for long without it. One that has waited since may wait
+/// for it.
+bool is_long_ended(const Rank& rank, const std::vector<Rank>& ranks) {
   constexpr std::int64_t kLong = 600 * kSecond;
-  std::int64_t newest = 0;  // until then, a rank called something
-  for (const Rank& rank : ranks) {
-    if (!rank.of->quiet.empty()) newest = std::max(newest, rank.of->quiet.back().begin_utc_ns);
+  const std::int64_t ended = rank.of->quiet.empty() ? 0 : rank.of->quiet.back().process_ended_utc_ns;
+  if (ended <= 0) return false;
+  bool any = false;
+  for (const Rank& other : ranks) {
+    if (other.of->quiet.empty()) continue;
+    const QuietTime& last = other.of->quiet.back();
+    const bool with_it = last.process_ended_utc_ns > 0 && last.process_ended_utc_ns - kLong <= ended;
+    if (with_it) continue;
+    if (std::max<std::int64_t>(0, last.begin_utc_ns) - kLong <= ended) return false;
+    any = true;
   }
-  std::erase_if(ranks, [newest](const Rank& rank) {
-    const std::int64_t ended = rank.of->quiet.empty() ? 0 : rank.of->quiet.back().process_ended_utc_ns;
-    return ended > 0 && ended < newest - kLong;
-  });
+  return any;
+}
+
+/// Nobody waits for these.
+void leave_out_long_ended(std::vector<Rank>& ranks) {
+  const std::vector<Rank> all = ranks;
+  std::erase_if(ranks, [&all](const Rank& rank) { return is_long_ended(rank, all); });
 }
 
 /// Without processes that make a few collectives beside the job, as to try out a library. A rank that made none belongs

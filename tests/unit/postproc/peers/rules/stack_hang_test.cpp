@@ -310,6 +310,10 @@ TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   expect_in("rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2,", found[0].sentence);
+  histories[0].ranks[1].quiet.back().begin_utc_ns = of_0.begin_utc_ns;
+  found = found_in(histories, job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"rank0", "rank3"})) << "rank1 has waited since";
 }
 
 TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
