@@ -21,6 +21,7 @@ constexpr std::string_view kGiven[] = {"env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS
 constexpr std::string_view kWhats[] = {"run_time", "channel", "configuration"};
 
 void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
+  if (run.facts.empty() || before.facts.empty()) return;              // not kept, as of an old run
   std::map<std::string, std::pair<std::string, std::string>> values;  // before, now
   for (const auto& [key, value] : before.facts) values[key].first = value;
   for (const auto& [key, value] : run.facts) values[key].second = value;

@@ -182,6 +182,12 @@ TEST(History, CallsNoFactGoneThatDiffersAmongTheNodes) {
   EXPECT_EQ(fact_words(history.changes[1]), "kernel.release is not recorded, was 6.1.0") << "it may not be readable";
 }
 
+TEST(History, CallsNoFactNewBesideARunWhoseFactsWereNotKept) {
+  std::vector<RunRecord> earlier = runs(8);
+  earlier.back().facts.clear();
+  EXPECT_TRUE(compare_runs(run(8), earlier).changes.empty());
+}
+
 TEST(History, TellsOtherWorkInTheSameTime) {
   RunRecord now = run(12);
   for (std::size_t c = 0; c < now.channels.size(); c += 2) now.channels[c].value *= 3;
