@@ -272,12 +272,14 @@ void RunIndex::remember_root(const fs::path& root) {
 }
 
 std::vector<RunRecord> RunIndex::runs(const std::string& key, const std::string& array_task) {
-  // The end of "array": "4710_3". The other tasks of a large array would fill the newest runs.
+  // The end of "array":"4710_3"; elsewhere in a record, "mlx5_3" ends so, too. The other tasks of a large array would
+  // fill the newest runs.
   const std::string containing = array_task.empty() ? "" : "_" + array_task + "\"";
   std::vector<RunRecord> found;
   const auto collect = [&](const char* order, std::int64_t limit) {
     const std::string sql =
-        "SELECT record FROM runs WHERE key = ?1 AND (?3 = '' OR instr(record, ?3) > 0) "
+        "SELECT record FROM runs WHERE key = ?1 AND (?3 = '' OR "
+        "instr(substr(record, instr(record, '\"array\":') + 8, 64), ?3) > 0) "
         "ORDER BY begin_utc_ns " +
         std::string(order) + " LIMIT ?2";
     Statement statement(database_, sql.c_str());

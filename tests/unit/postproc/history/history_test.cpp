@@ -467,6 +467,7 @@ TEST_F(HistoryIndex, KeepsTheChannelsOfTheNewestRunsOfEachTask) {
   constexpr int kRuns = 230;
   for (int i = 0; i < kRuns; ++i) {
     RunRecord record = large_run(i);
+    record.facts.emplace(record.facts.begin() + 1, "env.NCCL_IB_HCA", "mlx5_7");
     record.array = i < kOfOneTask ? std::to_string(4700 + i) + "_7" : "4730_" + std::to_string(1000 + i);
     index.put("/runs/reveal-" + std::to_string(i), record);
   }
