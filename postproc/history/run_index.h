@@ -40,8 +40,8 @@ class RunIndex {
 
   /// True when an index was there that could not be read; it was put aside and the runs known to be found again are in.
   [[nodiscard]] bool rebuilt() const { return rebuilt_; }
-  /// Returns the newest 200 and the oldest 10 runs of this key; with a task of an array, without most of the other
-  /// tasks.
+  /// Returns the newest 200 and the oldest 10 runs of this key; with a task of an array, of that task
+  /// alone.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key, const std::string& array_task = "");
   /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and only those that
   /// `wanted` accepts. Records without the text `containing` are not parsed.
