@@ -415,7 +415,8 @@ class GpuProbe final : public Probe {
       try {
         take_opening(answer);
       } catch (const Unavailable& why) {
-        gap_ = why.what();
+        const std::string_view text = why.what();
+        if (gap_.find(text) == std::string::npos) gap_.append(gap_.empty() ? "" : "; ").append(text);
       }
       return;
     }

@@ -364,6 +364,8 @@ class TcpPeersProbe final : public Probe {
   }
 
   static constexpr std::size_t kMostProcesses = 768;  // processes that fit into a request
+  /// A child that was started again chooses the peers with own rows anew.
+  static constexpr std::size_t kMostPlaces = 1 + (1 + AskedChild::kMostRestarts) * TcpPeers::kSlots;
 
   struct Place {
     std::string name;
@@ -446,7 +448,7 @@ class TcpPeersProbe final : public Probe {
     const std::string_view name = cut_word(line);
     auto place = std::find_if(places_.begin(), places_.end(), [name](const Place& each) { return each.name == name; });
     if (place == places_.end()) {
-      if (places_.size() > TcpPeers::kSlots || is_empty(line)) return;
+      if (places_.size() == kMostPlaces || is_empty(line)) return;
       place = places_.insert(places_.end(), new_place(name));
     }
     for (std::size_t i = 0; i < kNumbers; ++i) {

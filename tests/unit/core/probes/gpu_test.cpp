@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "core/gpu/job_gpus.h"
 #include "hdf5schema/basics/child_process.h"
@@ -265,6 +266,19 @@ TEST(Gpu, StatesWhichGpuWasLost) {
   EXPECT_EQ(bench.coverage().reason, "gpu1 was lost while the job ran: there is no data of it after that");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 97; }));
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), kMissing);
+}
+
+TEST(Gpu, StatesWhichGpuWasLostAlsoWhereNoneIsFoundAfterARestart) {
+  GpuBench bench(kTwoGpus);
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 12);
+  const auto says = [&bench](std::string_view text) { return bench.coverage().reason.find(text) != std::string::npos; };
+  bench.write("gpus 2\nutilization 97\n1.utilization !15\n");
+  EXPECT_TRUE(bench.until([&] { return says("gpu1 was lost while the job ran"); }));
+  bench.write("gpus 2\nutilization 97\n1.utilization !15\ncrash 1\n");
+  EXPECT_TRUE(bench.until([&] { return says("crashed"); }));
+  bench.write("gpus 0\n");
+  EXPECT_TRUE(bench.until([&] { return says("the NVIDIA driver shows no GPU to this user"); }));
+  EXPECT_TRUE(says("gpu1 was lost while the job ran")) << bench.coverage().reason;
 }
 
 TEST(Gpu, StatesWhichGpusCouldNotBeOpened) {

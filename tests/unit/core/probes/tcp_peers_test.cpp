@@ -1,3 +1,5 @@
+#include "core/job/tcp_peers.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -221,6 +223,29 @@ TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), 9);
   EXPECT_EQ(sampler.coverage().front().reason, "1 readings were incomplete: the list changed while it was read");
+}
+
+TEST(TcpPeersProbe, HasRowsForThePeersThatAChildChoosesAfterARestart) {
+  const auto all_rows = [](const std::string& network) {
+    std::string text = answer("others", 1);
+    for (std::size_t i = 0; i < TcpPeers::kSlots; ++i) {
+      const std::string one = answer(network + std::to_string(i), 3);
+      text += one.substr(one.find('\n') + 1);
+    }
+    return text;
+  };
+  const RecordedAnswers recorded({all_rows("10.0.0."), all_rows("10.0.1."), "\n"});
+  KernelTree fs(recorded.host().root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"tcp_peers"}}, *fs.next_tick());
+  sampler.look_first();
+  const Family& segments = *sink.find("network/peer_segments");
+  EXPECT_EQ(segments.value("tcp.peer.retransmits", "10.0.0.15"), 3);
+  sampler.sample({.time = *fs.next_tick(), .number = 0});
+  EXPECT_EQ(segments.value("tcp.peer.retransmits", "10.0.0.15"), kMissing);
+  for (std::size_t i = 0; i < TcpPeers::kSlots; ++i) {
+    EXPECT_EQ(segments.value("tcp.peer.retransmits", "10.0.1." + std::to_string(i)), 3);
+  }
 }
 
 TEST(TcpPeersProbe, SaysWhatItLeftOut) {
