@@ -87,7 +87,7 @@ class DriverGpuProbe final : public Probe {
   struct GpuState {
     Snapshot facts;
     bool asleep = false;
-    bool spoke = false;   // it had values
+    bool spoke = false;   // it had fast values: a part of a GPU may have only slow ones
     bool silent = false;  // and then none: it is being reset, or is lost
   };
 
@@ -144,11 +144,11 @@ class DriverGpuProbe final : public Probe {
     const bool slow = line == GpuRequest::kSlow;
     if (!slow && line != GpuRequest::kFast) return;
     rows_.begin(slow);
-    while (next_line(answer, line)) take_line(line);
+    while (next_line(answer, line)) take_line(line, slow);
     rows_.commit(slow);
   }
 
-  void take_line(std::string_view line) {
+  void take_line(std::string_view line, bool slow) {
     const std::string_view head = cut_word(line);
     if (head == "process") {
       rows_.take_process(context_.slots, line);
@@ -157,8 +157,10 @@ class DriverGpuProbe final : public Probe {
     if (head != "fact" && head != "asleep") {
       if (GpuState* gpu = state_of(head)) {
         gpu->asleep = false;
-        gpu->silent = gpu->silent || (gpu->spoke && line.empty());
-        gpu->spoke = gpu->spoke || !line.empty();
+        if (!slow) {
+          gpu->silent = gpu->silent || (gpu->spoke && line.empty());
+          gpu->spoke = gpu->spoke || !line.empty();
+        }
       }
       rows_.take("gpu", head, "job", line);
       return;

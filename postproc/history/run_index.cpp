@@ -39,7 +39,7 @@ constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
 constexpr std::int64_t kNewestOfKey = 200;  // runs with which a later one is compared
 constexpr std::int64_t kOldestOfKey = 10;
-constexpr int kNewestOfTask = 10;  // of a task of an array beyond these: the other tasks may be all of them
+constexpr int kNewestOfTask = 10;  // array tasks: the others may be all of kNewestOfKey
 constexpr std::int64_t kMostIndexedRuns = 50'000;
 
 /// The disk is full, or another program is in the index: it is as it was, and is not put aside for that.
