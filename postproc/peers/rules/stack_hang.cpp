@@ -53,7 +53,7 @@ bool is_long_ended(const Rank& rank, const std::vector<Rank>& ranks) {
   return any;
 }
 
-/// Nobody waits for these.
+/// The others wait for none of these.
 void leave_out_long_ended(std::vector<Rank>& ranks) {
   const std::vector<Rank> all = ranks;
   std::erase_if(ranks, [&all](const Rank& rank) { return is_long_ended(rank, all); });
