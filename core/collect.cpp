@@ -29,8 +29,7 @@ namespace {
 
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
-constexpr std::chrono::milliseconds kGather{2000};  // chunks of rows of .1 s and of 1 s end within it
-constexpr std::int64_t kSettle = 3 * kSecond;       // from a process's start to its program
+constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
 constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -139,7 +138,6 @@ class Collection {
     Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header,
                        {.max_bytes = options_.max_bytes,
-                        .gather = fs_.recorded() ? std::chrono::milliseconds(0) : kGather,
                         .retention = options_.retention,
                         .waits = fs_.recorded()});
     TraceSink sink(&writer);

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <condition_variable>
 #include <deque>
-#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -21,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/deflate_runs.h"
 #include "hdf5schema/disk_space.h"
@@ -150,7 +148,6 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
   std::atomic<Writing> writing{Writing::goes_on};
-  std::atomic<bool> pressing{false};  // a buffer will soon be full, and the other one is not written yet
 
   Semaphore work;
   std::mutex jitter_mutex;
@@ -164,8 +161,6 @@ struct TraceWriter::Impl {
   template <typename T>
   bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
   bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
-  [[nodiscard]] bool is_slow(const Axis& axis) const noexcept { return axis.period > limits.gather; }
-  void press_if_late(const Axis& axis) noexcept;
   bool make_room(Axis& axis) noexcept;
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
@@ -176,7 +171,6 @@ struct TraceWriter::Impl {
   void begin_segment() noexcept;
   void replace_segment(const std::filesystem::path& next) const;
   void run(const std::stop_token& stop);
-  void gather(const std::stop_token& stop);
   void write_full(bool last);
   void write_buffer(Axis& axis, HandOver& handed);
   void write_records();
@@ -501,15 +495,7 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   axis.buffers[axis.filling].buffer.begin_row(time_ns);
   axis.last_time = time_ns;
   axis.row_open = true;
-  press_if_late(axis);
   return true;
-}
-
-/// Ends the wait for rows of other periods where rows come faster than usual.
-void TraceWriter::Impl::press_if_late(const Axis& axis) noexcept {
-  if (!axis.buffers[1 - axis.filling].full.load(std::memory_order_acquire)) return;
-  const std::size_t filled = axis.buffers[axis.filling].buffer.rows();
-  if (!is_slow(axis) && filled > axis.rows_per_chunk / 2 && !pressing.exchange(true)) work.release();
 }
 
 /// The writer takes its input even if it cannot write it, so that waiting ends.
@@ -582,26 +568,9 @@ TraceWriter::Status TraceWriter::status() const {
   return status;
 }
 
-/// Each flush also reads and writes tables of the file, and most axes of a trace end their chunks within few seconds.
-/// Slow ones end theirs at any time and wait for those; their other buffer takes ten seconds to fill.
-void TraceWriter::Impl::gather(const std::stop_token& stop) {
-  constexpr int kLonger = 4;
-  const auto is_handed = [](const HandOver& part) { return part.full.load(std::memory_order_acquire); };
-  const auto is_slow_or_none = [&](const std::unique_ptr<Axis>& axis) {
-    return is_slow(*axis) || std::none_of(std::begin(axis->buffers), std::end(axis->buffers), is_handed);
-  };
-  std::int64_t until = std::numeric_limits<std::int64_t>::max();
-  do {
-    const int times = std::all_of(axes.begin(), axes.end(), is_slow_or_none) ? kLonger : 1;
-    until = std::min(until, read_clock(CLOCK_MONOTONIC) + std::chrono::nanoseconds(limits.gather).count() * times);
-  } while (!stop.stop_requested() && !pressing && work.acquire_until(until));
-}
-
 void TraceWriter::Impl::run(const std::stop_token& stop) {
   while (true) {
     work.acquire();
-    if (limits.gather.count() > 0) gather(stop);
-    pressing = false;
     if (jitter_time.count() > 0 && !stop.stop_requested()) {
       std::unique_lock lock(jitter_mutex);
       jitter.wait_for(lock, stop, jitter_time, [] { return false; });

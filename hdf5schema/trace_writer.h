@@ -21,9 +21,6 @@ struct TraceLimits {
   std::uint64_t max_bytes = 0;    // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
   std::uint64_t max_flushes = 0;  // likewise; 0: as many as a file holds
   std::chrono::milliseconds flush_jitter{0};  // at most; drawn once, so that nodes do not flush together
-  /// Rows of one period wait so long for those of others, and four times as long if their period is longer than this:
-  /// one flush of all takes less time than one of each.
-  std::chrono::milliseconds gather{0};
   Retention retention = {};
   bool waits =
       false;  // for the disk, instead of losing rows: a replay is faster than the time in which it was recorded

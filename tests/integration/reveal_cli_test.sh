@@ -353,7 +353,7 @@ mkdir cut
 "$collect" --output cut/n01.h5 --node n01 --job pid:$$ --duration 60s &
 collector=$!
 disown  # else the shell reports its end
-sleep 15
+sleep 13
 kill -9 $collector
 while kill -0 $collector 2>/dev/null; do sleep 0.1; done
 [ -s cut/n01.h5.part ] || fail "no .part after kill -9"

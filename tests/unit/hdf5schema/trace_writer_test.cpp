@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <thread>
 #include <vector>
 
 #include "allocation_counter.h"
@@ -333,25 +332,6 @@ TEST(TraceWriter, WaitsForTheDiskWhereARecordingIsReplayed) {
   }
   writer.close();
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").families()[0].time_ns.size(), 5000U);
-}
-
-TEST(TraceWriter, WaitsForRowsOfOtherPeriodsNoLongerThanABufferHasRoom) {
-  const TemporaryDirectory directory;
-  TraceWriter writer(directory.path() / "t.h5", sample_header(), {.gather = std::chrono::hours(1)});
-  const auto id = writer.add_family(gauge_family());
-  writer.add_channel(id, {.metric = "a"});
-  writer.start();
-  std::int64_t tick = 0;
-  const auto append_until = [&](std::int64_t end) {
-    for (; tick < end; ++tick) ASSERT_TRUE(writer.append_row(id, kBegin + tick * kTick, std::span(&tick, 1))) << tick;
-  };
-  append_until(151);  // one buffer of 100 rows waits, the other one is more than half full
-  while (writer.status().flushed_until_ns < kBegin + 99 * kTick) std::this_thread::yield();
-  append_until(250);
-  EXPECT_EQ(writer.status().flushed_until_ns, kBegin + 99 * kTick);
-  writer.close();
-  EXPECT_EQ(writer.status().rows_lost, 0U);
-  EXPECT_EQ(TraceReader(directory.path() / "t.h5").families()[0].time_ns.size(), 250U);
 }
 
 TEST(TraceWriter, CountsRowsWhenItIsTooSlow) {
