@@ -137,9 +137,7 @@ class Collection {
     header.begin_utc_ns = start_.utc_ns;
     Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header,
-                       {.max_bytes = options_.max_bytes,
-                        .retention = options_.retention,
-                        .waits = fs_.recorded()});
+                       {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));
