@@ -87,7 +87,7 @@ class DriverGpuProbe final : public Probe {
   struct GpuState {
     Snapshot facts;
     bool asleep = false;
-    bool spoke = false;   // it had fast values: a part of a GPU may have only slow ones
+    bool spoke = false;   // it had values
     bool silent = false;  // and then none: it is being reset, or is lost
   };
 
@@ -144,11 +144,11 @@ class DriverGpuProbe final : public Probe {
     const bool slow = line == GpuRequest::kSlow;
     if (!slow && line != GpuRequest::kFast) return;
     rows_.begin(slow);
-    while (next_line(answer, line)) take_line(line, slow);
+    while (next_line(answer, line)) take_line(line);
     rows_.commit(slow);
   }
 
-  void take_line(std::string_view line, bool slow) {
+  void take_line(std::string_view line) {
     const std::string_view head = cut_word(line);
     if (head == "process") {
       rows_.take_process(context_.slots, line);
@@ -157,10 +157,8 @@ class DriverGpuProbe final : public Probe {
     if (head != "fact" && head != "asleep") {
       if (GpuState* gpu = state_of(head)) {
         gpu->asleep = false;
-        if (!slow) {
-          gpu->silent = gpu->silent || (gpu->spoke && line.empty());
-          gpu->spoke = gpu->spoke || !line.empty();
-        }
+        gpu->silent = gpu->silent || (gpu->spoke && line.empty());
+        gpu->spoke = gpu->spoke || !line.empty();
       }
       rows_.take("gpu", head, "job", line);
       return;
