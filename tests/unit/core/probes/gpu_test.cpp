@@ -242,7 +242,8 @@ TEST(Gpu, OutlivesALibraryThatCrashes) {
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
   bench.write("gpus 1\nutilization 30\ncrash 1\n");
   EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
-  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: there is no data after that");
+  EXPECT_TRUE(bench.coverage().reason.starts_with("the NVIDIA library crashed: there is no data after that"))
+      << bench.coverage().reason;
   const GpuBench at_once("gpus 1\ncrash 1\n");
   EXPECT_EQ(at_once.coverage().state, Coverage::State::absent);
 }
@@ -311,7 +312,8 @@ TEST(Gpu, LosesNoEventAndLinksFirstWhereAnAnswerHasNoRoomForAll) {
   EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu15"), 61);
   EXPECT_EQ(bench.answered("gpu/states", "nvlink.active", "gpu0/link17"), 1);
   EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu15/link17"), kMissing);
-  EXPECT_EQ(bench.coverage().reason, "there was no room for all values of so many GPUs");
+  EXPECT_TRUE(bench.coverage().reason.ends_with("there was no room for all values of so many GPUs"))
+      << bench.coverage().reason;
 }
 
 TEST(Gpu, CountsNoCriticalErrorsThatTheDriverWouldNotReport) {
