@@ -108,16 +108,6 @@ double packets_in(const Packets& packets, Interval at) {
   return sum;
 }
 
-/// How much more time all cpus together spent in soft interrupts than in the rest of the run, in cpus.
-double time_of_node(const RuleContext& context, Interval at, std::span<const Interval> all) {
-  double more = 0;
-  for (const std::size_t channel : context.channels("cpu.softirq")) {
-    const auto change = inside_outside(context, channel_rate(context, channel, 1e-9, "cpus"), at, all);
-    if (change) more += change->excess();
-  }
-  return more;
-}
-
 /// Segments that were lost elsewhere are a reason of their own to do less: this node dropped none of them.
 bool loses_segments(const RuleContext& context, Interval at, std::span<const Interval> all) {
   constexpr double kMostLost = 10;  // /s
@@ -128,16 +118,17 @@ bool loses_segments(const RuleContext& context, Interval at, std::span<const Int
   return false;
 }
 
-/// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the node spent
-/// more time on them: with fewer or more packets the job did something else.
-std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, Interval at,
+/// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the cpu spent more
+/// time on them, which the ranks on it lacked: with fewer or more packets the job did something else. The node as a
+/// whole may spend less time on them, for their work is no longer shared.
+std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, const Cost& time, Interval at,
                                   std::span<const Interval> all) {
   constexpr double kSame = 0.3;
-  constexpr double kLeastRise = 0.01;  // cpus
+  constexpr double kLeastRise = 0.03;  // cpus
   double usual = 0;
   for (const std::vector<double>& rates : packets.rates) usual += mean_outside(rates, all);
   if (!(std::abs(packets_in(packets, at) / usual - 1) <= kSame)) return std::nullopt;
-  if (!(time_of_node(context, at, all) >= kLeastRise) || loses_segments(context, at, all)) return std::nullopt;
+  if (!(time.change.excess() >= kLeastRise) || loses_segments(context, at, all)) return std::nullopt;
   return slower_work(context, at);
 }
 
@@ -226,7 +217,8 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, excursion.at)];
     const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
-    const auto lost = cost ? std::nullopt : slowed_by(context, all_packets, excursion.at, all);
+    const auto time = cost ? cost : time_of(context, cpu, excursion.at, all);
+    const auto lost = cost || !time ? std::nullopt : slowed_by(context, all_packets, *time, excursion.at, all);
     if (!cost && !lost) continue;
     Finding finding = finding_at(context, excursion.at, values_of(context, cpu));
     const double length = context.seconds(excursion.at.length());
@@ -244,10 +236,9 @@ std::vector<Finding> check(const RuleContext& context) {
     evidence.feature = "share of the node's packets";
     evidence.detectors = seen_by(std::nullopt);
     finding.evidence.push_back(std::move(evidence));
-    const Cost seen = cost ? *cost : *time_of(context, cpu, excursion.at, all);
-    finding.evidence.push_back(evidence_of(context, seen.signal, seen.change, excursion.at));
+    finding.evidence.push_back(evidence_of(context, time->signal, time->change, excursion.at));
     finding.evidence.back().instance = cpu;
-    if (std::isnan(seen.change.outside)) finding.evidence.back().expected.reset();
+    if (std::isnan(time->change.outside)) finding.evidence.back().expected.reset();
     if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, excursion.at));
     const std::string usual = std::isnan(excursion.outside)
                                   ? ""
@@ -255,8 +246,8 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.sentence = fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu,
                                    context.telemetry.node, 100 * excursion.inside, duration(length), usual,
                                    cost ? in_words(cost->signal, cost->change)
-                                        : fmt::format("spent {} cpus on them (usually {})", number(seen.change.inside),
-                                                      number(seen.change.outside)));
+                                        : fmt::format("spent {} cpus on them (usually {})", number(time->change.inside),
+                                                      number(time->change.outside)));
     finding.runner_up = cost ? RunnerUp{"net.tcp_retrans_fault",
                                         fmt::format("a loss in the network: {} itself counted these packets", cpu)}
                              : RunnerUp{"", "another phase of the job: as many packets came as in the rest of the run"};
@@ -270,8 +261,8 @@ const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
     .title = "One cpu handles nearly all network packets",
     .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed "
-                 "some (softnet.dropped, softnet.time_squeeze), had no time left (cpu.softirq); or in which the node "
-                 "spent more time on as many packets, and the job did less.",
+                 "some (softnet.dropped, softnet.time_squeeze), had no time left (cpu.softirq); or in which it spent "
+                 "more time on as many packets, and the job did less.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,

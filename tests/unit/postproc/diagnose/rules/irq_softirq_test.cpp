@@ -36,11 +36,13 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
 }
 
 TEST(RuleSoftirq, NamesTheCpuThatGotAsManyPacketsAloneWhileTheJobDidLess) {
-  const auto with_work = [](double received, double work, double lost = 0, double out_of_order = 0) {
+  const auto with_work = [](double received, double work, double lost = 0, double out_of_order = 0,
+                            double softirq = 0.07) {
     R node;
     node.counter("softnet.processed", "cpu0", R::event(30'000, received))
         .counter("softnet.processed", "cpu1", R::event(30'000, 100))
-        .counter("cpu.softirq", "cpu0", R::event(0.02e9, 0.07e9))
+        .counter("cpu.softirq", "cpu0", R::event(0.02e9, softirq * 1e9))
+        .counter("cpu.softirq", "cpu1", R::event(0.06e9, 0))  // the node spends less time than usual
         .counter("process.read_by_calls", "rank0", R::event(1e6, work))
         .counter("tcp.RetransSegs", "", R::event(1, lost))
         .counter("tcpext.TCPOFOQueue", "", R::event(1, out_of_order));
@@ -57,6 +59,7 @@ TEST(RuleSoftirq, NamesTheCpuThatGotAsManyPacketsAloneWhileTheJobDidLess) {
   EXPECT_TRUE(with_work(20'000, 0.8e6).empty()) << "the job did something else";
   EXPECT_TRUE(with_work(60'000, 0.8e6, 600).empty()) << "packets to another node were lost";
   EXPECT_TRUE(with_work(60'000, 0.8e6, 0, 600).empty()) << "packets to this node were lost";
+  EXPECT_TRUE(with_work(60'000, 0.8e6, 0, 0, 0.03).empty()) << "the cpu had as much time for its ranks as ever";
 }
 
 TEST(RuleSoftirq, KnowsNoUsualLevelOfAPileUpThatLastsAllAlong) {

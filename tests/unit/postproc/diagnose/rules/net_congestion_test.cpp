@@ -70,6 +70,34 @@ TEST(RuleCongestion, LeavesRandomLossToItsOwnRule) {
   EXPECT_EQ(node.findings("net.tcp_retrans_fault").size(), 1U);
 }
 
+TEST(RuleCongestion, SeesTheLimitOfAJobWhoseBurstsAlwaysComeOutOfOrder) {
+  // As many segments a second are out of order at full speed, in some minutes, as at the limit: but few of those sent.
+  R node;
+  const R::Course received = bursts(125e6, R::always(12e6));
+  node.counter("net.rx_bytes", "eth0", received)
+      .counter("tcpext.TCPOFOQueue", "",
+               [](double second) { return inside(second) ? 600 : 250 + 250 * std::sin(second / 4); })
+      .counter("tcp.InSegs", "", [received](double second) { return received(second) / 1500; });
+  const auto found = node.findings("net.congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.5);
+}
+
+TEST(RuleCongestion, AsksTheRoundTripsWhereTheRateIsNotEven) {
+  // A third of the time at the limit: as of a job that also computes, or that loses segments at random.
+  const auto uneven = [](double second) { return 25e6 * (std::fmod(second, 1) < 0.35 ? 1 : std::fmod(second, 1)); };
+  const auto with_round_trips = [&](double inside, double usual) {
+    R node = record(bursts(125e6, uneven), 800);
+    node.gauge("tcp.peer.rtt", "10.0.0.1", R::event(usual, inside))
+        .gauge("tcp.peer.rtt", "127.0.0.1", R::always(20'000));
+    return node.findings("net.congestion").size();
+  };
+  EXPECT_EQ(with_round_trips(2e6, 1.4e6), 1U) << "packets waited in the port's queue";
+  EXPECT_EQ(with_round_trips(0.7e6, 1.4e6), 0U) << "no queue was full: connections sent less because of the losses";
+  EXPECT_TRUE(record(bursts(125e6, uneven), 800).findings("net.congestion").empty()) << "not measured";
+}
+
 TEST(RuleCongestion, IsSilentWhenThereIsLessToSend) {
   EXPECT_TRUE(record(bursts(125e6, R::always(25e6)), 0.6).findings("net.congestion").empty());
 }
