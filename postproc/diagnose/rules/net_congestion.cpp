@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/lossy_paths.h"
+#include "postproc/diagnose/round_trips.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_congestion {
@@ -40,22 +41,6 @@ double at_quantile(const std::vector<double>& sorted, double quantile) {
   return sorted[static_cast<std::size_t>(quantile * static_cast<double>(sorted.size() - 1))];
 }
 
-/// Whether the round trips to all peers became shorter; nothing where they were not measured.
-std::optional<bool> has_shorter_round_trips(const RuleContext& context, Interval at, std::span<const Interval> all) {
-  const std::vector<std::string> own = addresses_in(context.begin);
-  std::optional<bool> shorter;
-  for (const std::size_t channel : context.channels("tcp.peer.rtt")) {
-    const std::string& peer = context.telemetry.channels[channel].instance;
-    if (is_loopback(peer) || std::find(own.begin(), own.end(), peer) != own.end()) continue;
-    const auto series = context.telemetry.series(channel);
-    const double inside = at_quantile(sorted_values(series, at, all, true), 0.5);
-    const double usual = at_quantile(sorted_values(series, at, all, false), 0.5);
-    if (std::isnan(inside) || !(usual > 0)) continue;
-    shorter = shorter.value_or(true) && inside < kShorterRoundTrip * usual;
-  }
-  return shorter;
-}
-
 struct Plateau {
   double limit = 0;
   double usual_peak = 0;
@@ -72,7 +57,8 @@ std::optional<Plateau> plateau(const RuleContext& context, const MetricSeries& r
   const auto last = std::upper_bound(first, inside.end(), (1 + kAtTheLimit) * found.limit);
   found.share = static_cast<double>(last - first) / static_cast<double>(inside.size());
   if (found.share >= context.threshold("min_at_limit")) return found;
-  const bool waited = !has_shorter_round_trips(context, at, excluded).value_or(true);
+  const auto trips = round_trips(context, at, excluded);
+  const bool waited = trips && trips->ratio() >= kShorterRoundTrip;
   return waited && found.share >= context.threshold("min_at_limit_waiting") ? std::optional(found) : std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/lossy_paths.h"
+#include "postproc/diagnose/round_trips.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tcp_fault {
@@ -22,11 +23,25 @@ bool is_reordering(const RuleContext& context, double twice, double out_of_order
   return twice >= context.threshold("max_duplicate_share") * out_of_order;
 }
 
-RunnerUp runner_up(bool twice_measured) {
-  if (!twice_measured) {
-    return {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
+/// Packets that are lost because a queue on their way is full have waited in it before; those that a bad link loses
+/// have not.
+void compare_round_trips(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> all,
+                         bool twice_measured) {
+  constexpr double kLonger = 1.5;
+  if (const auto trips = round_trips(context, at, all); trips && trips->ratio() >= kLonger) {
+    const MetricSeries smoothed{"tcp.peer.rtt", "ns", {}};
+    finding.evidence.push_back(evidence_of(context, smoothed, {trips->inside, trips->usual, 0}, at));
+    finding.evidence.back().feature = "median";
+    finding.runner_up = {"net.congestion",
+                         fmt::format("not ruled out: round trips took {:.1f} times as long, as through "
+                                     "a full queue",
+                                     trips->ratio())};
+  } else if (!twice_measured) {
+    finding.runner_up = {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
+  } else {
+    finding.runner_up = {"net.tcp_retrans_intrinsic",
+                         "reordering: reordered segments are sent twice, and few arrived twice"};
   }
-  return {"net.tcp_retrans_intrinsic", "reordering: reordered segments are sent twice, and few arrived twice"};
 }
 
 /// Losses of ssh, of NFS or of monitoring are not those of the job. Nothing where its connections were not measured.
@@ -68,7 +83,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
       context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
       number(100 * excursion.outside / segments.outside));
   locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
-  finding.runner_up = runner_up(!context.channels(kTwice).empty());
+  compare_round_trips(context, finding, excursion.at, all, !context.channels(kTwice).empty());
   if (others) blame_others(finding, *others);
   return finding;
 }

@@ -53,6 +53,29 @@ TEST(RuleLoss, NamesTheNodeThatMissesSegments) {
   EXPECT_EQ(found[0].evidence.at(0).metric, "tcpext.TCPOFOQueue");
 }
 
+/// The round trip to a peer in ns, inside of 50 s to 65 s and else.
+void add_round_trips(Telemetry& telemetry, const std::string& address, double inside, double usual) {
+  telemetry.channels.push_back({.metric = "tcp.peer.rtt", .instance = address, .kind = Kind::gauge});
+  for (std::size_t t = 0; t < kSamples; ++t) telemetry.values.push_back(t >= 500 && t < 650 ? inside : usual);
+}
+
+TEST(RuleLoss, DoesNotRuleOutAFullQueueIfRoundTripsBecameLonger) {
+  const auto runner_up = [](double first, double second, double third) {
+    Telemetry telemetry = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+    add_round_trips(telemetry, "10.0.0.1", first, 0.4e6);
+    add_round_trips(telemetry, "10.0.0.3", second, 0.4e6);
+    add_round_trips(telemetry, "10.0.0.4", third, 0.4e6);
+    add_round_trips(telemetry, "127.0.0.1", 9e6, 0.1e6);
+    return findings_of(telemetry).at(0);
+  };
+  const Finding waited = runner_up(0.4e6, 1.2e6, 1.4e6);
+  EXPECT_EQ(waited.runner_up.id, "net.congestion");
+  EXPECT_NE(waited.runner_up.why_not.find("3.0 times as long"), std::string::npos) << waited.runner_up.why_not;
+  EXPECT_EQ(waited.evidence.back().metric, "tcp.peer.rtt");
+  EXPECT_NEAR(waited.evidence.back().observed.value_or(0), 1.2e6, 1e4);
+  EXPECT_EQ(runner_up(0.4e6, 0.3e6, 1.4e6).runner_up.id, "net.tcp_retrans_intrinsic") << "one peer of three";
+}
+
 /// Lost and sent segments of one peer of the receiver per step; losses inside of 50 s to 65 s, reported two seconds
 /// late.
 void add_peer(Telemetry& telemetry, const std::string& address, double lost, double sent) {
