@@ -184,6 +184,15 @@ bool changes_the_job(const std::string& line) {
   return form == LineForm::job_script || form == LineForm::before_program;
 }
 
+/// The node that the sentence of a finding of several nodes is about: its evidence comes first.
+const std::string& told_node(const Finding& finding) {
+  if (!finding.evidence.empty()) {
+    const auto told = std::find(finding.nodes.begin(), finding.nodes.end(), finding.evidence.front().node);
+    if (told != finding.nodes.end()) return *told;
+  }
+  return finding.nodes.front();
+}
+
 }  // namespace
 
 bool is_one_of(std::string_view line, std::span<const RemedyLine> lines) {
@@ -235,7 +244,7 @@ JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues m
   if (const std::string process = process_name(job.command); !process.empty()) more["process"] = process;
   if (!finding.nodes.empty()) {
     more["nodes"] = slurm_node_list(finding.nodes);
-    more["node"] = finding.nodes.front();
+    more["node"] = told_node(finding);
   }
   const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();

@@ -71,6 +71,18 @@ bool is_phase(const RuleContext& context, const Episode& episode, std::span<cons
   return measured;
 }
 
+/// Those of the episode whose change a person would call one come first: a level that hardly moves at all leaves the
+/// detectors' usual range by a few parts in ten thousand.
+std::vector<Reason> clearest(const Episode& episode, double least) {
+  std::vector<Reason> reasons = episode.reasons;
+  std::stable_partition(reasons.begin(), reasons.end(), [least](const Reason& reason) {
+    const double larger = std::max(std::abs(reason.observed), std::abs(reason.expected));
+    return std::abs(reason.observed - reason.expected) >= least * larger;
+  });
+  reasons.resize(std::min(kMostReasons, reasons.size()));
+  return reasons;
+}
+
 /// The job may also have had less to do: an upper bound.
 void bound_loss(const RuleContext& context, Interval at, Finding& finding) {
   const auto pace = slower_work(context, at);
@@ -110,8 +122,7 @@ std::vector<Finding> check(const RuleContext& context) {
     }
     if (finding.severity == Severity::notice) bound_loss(context, {episode.begin, episode.end}, finding);
     std::string strongest;
-    for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
-      const Reason& reason = episode.reasons[i];
+    for (const Reason& reason : clearest(episode, context.threshold("min_felt"))) {
       const Channel& channel = context.telemetry.channels.at(reason.channel);
       Evidence evidence;
       evidence.metric = channel.metric;

@@ -50,11 +50,11 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
   return finding;
 }
 
-/// Whether a rule has found the cause of the waiting: then the straggler is no finding of its own.
+/// Whether a rule has found the cause of the waiting: then the straggler is no finding of its own. A remark is none.
 bool has_known_cause(const Finding& straggler, std::span<const Finding> found) {
   constexpr double kExplained = 0.3;
   return std::any_of(found.begin(), found.end(), [&](const Finding& finding) {
-    return finding.kind == FindingKind::anomaly && finding.id != kUnexplained &&
+    return finding.kind == FindingKind::anomaly && finding.severity > Severity::info && finding.id != kUnexplained &&
            covers(finding, straggler.intervals.front(), kExplained);
   });
 }

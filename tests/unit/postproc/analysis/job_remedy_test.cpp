@@ -42,6 +42,12 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
             Lines{"#SBATCH --exclude='n[1-2]'   # in one run: does another node differ then?"});
   EXPECT_EQ(report.findings[0].remedy.admin,
             Lines{"diff <(ssh n1 sysctl -a) <(ssh n3 sysctl -a)   # and firmware, memory, services"});
+
+  report.findings[0].evidence = {{.metric = "pressure.io_some", .node = "n2"}};
+  name_nodes_in_remedies(report);
+  EXPECT_EQ(report.findings[0].remedy.admin,
+            Lines{"diff <(ssh n2 sysctl -a) <(ssh n3 sysctl -a)   # and firmware, memory, services"})
+      << "the sentence is about n2";
 }
 
 TEST(JobRemedy, ComparesWithANodeOfTheSameModelAndWork) {

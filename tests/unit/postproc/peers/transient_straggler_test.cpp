@@ -159,6 +159,16 @@ Finding unlike_itself(const std::string& node, std::int64_t begin_second, std::i
   return finding;
 }
 
+TEST(TransientStraggler, GivesWayToAKnownCauseAndNotToARemark) {
+  Finding other = unlike_itself("n2", 0, 120);
+  other.id = "net.tcp_retrans_intrinsic";
+  other.severity = Severity::info;
+  EXPECT_EQ(found(record({{0.8, 0.4}, {0.8, 1.0}}), {}, {other}).size(), 1U);
+  other.id = "cpu.throttled";
+  other.severity = Severity::warning;
+  EXPECT_TRUE(found(record({{0.8, 0.4}, {0.8, 1.0}}), {}, {other}).empty());
+}
+
 /// Two nodes that meet every twelve seconds: one has more to do from 50 s to 70 s, for which the other one sleeps.
 const std::vector<Node> kMeetSeldom = {{0.95, 0.0, 3.5}, {0.95, 1.0, 3.5}};
 
