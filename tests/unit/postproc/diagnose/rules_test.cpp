@@ -635,6 +635,22 @@ TEST(RuleUnexplained, TakesWhatTheProgramDoesForAPhaseUnlessItWaitsLonger) {
   EXPECT_EQ(waiting[0].severity, Severity::notice);
 }
 
+TEST(RuleUnexplained, TellsClearChangesBeforeLevelsThatHardlyMove) {
+  RuleRecording node;
+  node.gauge("kernel.dentries", "", RuleRecording::event(357'627, 357'655));
+  node.counter("process.read_bytes", "rank0", RuleRecording::event(25e3, 400e6), "rank");
+  node.counter("job.wait_time", "", RuleRecording::event(0.01e9, 0.5e9));
+  Episode episode = episode_at(500, 650);
+  episode.reasons = {
+      {.channel = 0, .feature = "level", .z = 90, .observed = 357'655, .expected = 357'627, .share = 0.6},
+      {.channel = 1, .feature = "mean", .z = 9, .observed = 400e6, .expected = 25e3, .share = 0.4}};
+  node.detection.episodes = {episode};
+  const auto found = node.findings("anomaly.unexplained");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "process.read_bytes");
+  EXPECT_EQ(found[0].evidence.at(1).metric, "kernel.dentries");
+}
+
 TEST(RuleUnexplained, BoundsTheCostByTheWorkThatWasNotDone) {
   RuleRecording node;
   node.counter("job.wait_time", "", RuleRecording::event(0.01e9, 0.5e9));
