@@ -63,15 +63,16 @@ std::vector<Reason> clearest(const Episode& episode, double least) {
 }
 
 /// Whether it is a phase: work of the program itself, without waiting.
-bool is_phase(const RuleContext& context, const Reason& strongest_reason, Interval at, std::span<const Interval> all) {
+bool is_phase(const RuleContext& context, const Episode& episode, std::span<const Interval> all) {
   constexpr std::string_view kOfProgram[] = {"process.", "job.", "cgroup."};
   constexpr std::string_view kWaits[] = {"wait", "blocked", "throttled", "outsider", "_some", "_full"};
   constexpr double kWaitsMore = 0.05;
-  const std::string& strongest = context.telemetry.channels.at(strongest_reason.channel).metric;
+  const std::string& strongest = context.telemetry.channels.at(episode.reasons.front().channel).metric;
   const auto begins = [&](std::string_view begin) { return strongest.starts_with(begin); };
   const auto contains = [&](std::string_view word) { return strongest.find(word) != std::string::npos; };
   if (std::none_of(std::begin(kOfProgram), std::end(kOfProgram), begins)) return false;
   if (std::any_of(std::begin(kWaits), std::end(kWaits), contains)) return false;
+  const Interval at{episode.begin, episode.end};
   const std::optional<MetricSeries> waits[] = {cpu_wait(context), level(context, "job.blocked", "processes")};
   bool measured = false;
   for (const auto& wait : waits) {
@@ -114,15 +115,14 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job's computing, waiting, reading and sending did not change";
     }
-    const std::vector<Reason> reasons = clearest(episode, context.threshold("min_felt"));
-    const bool phase = is_phase(context, reasons.front(), {episode.begin, episode.end}, all);
+    const bool phase = is_phase(context, episode, all);
     if (phase) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job waited no longer than usual";
     }
     if (finding.severity == Severity::notice) bound_loss(context, {episode.begin, episode.end}, finding);
     std::string strongest;
-    for (const Reason& reason : reasons) {
+    for (const Reason& reason : clearest(episode, context.threshold("min_felt"))) {
       const Channel& channel = context.telemetry.channels.at(reason.channel);
       Evidence evidence;
       evidence.metric = channel.metric;
