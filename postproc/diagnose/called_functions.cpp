@@ -139,6 +139,28 @@ std::optional<BusyProcess> busiest_process(const RuleContext& context, Interval 
   return BusyProcess{.name = name, .calls = calls, .seconds = seconds, .share = share, .rate = calls.calls / seconds};
 }
 
+Interval busy_part(const RuleContext& context, const CallSums& sums, Interval at) {
+  constexpr double kNothing = 0.01;
+  if (!sums.dearest) return at;
+  const std::span<const double> series = context.telemetry.series(*sums.dearest);
+  const double nothing = kNothing * sum_of(series, at);
+  const auto measured = [&](std::size_t t) { return sums.measured[t - at.begin]; };
+  Interval part = at;
+  double before = 0;
+  double after = 0;
+  while (part.begin < part.end && measured(part.begin)) {
+    if (const double value = series[part.begin]; !std::isnan(value)) before += value;
+    if (before > nothing) break;
+    ++part.begin;
+  }
+  while (part.end > part.begin && measured(part.end - 1)) {
+    if (const double value = series[part.end - 1]; !std::isnan(value)) after += value;
+    if (after > nothing) break;
+    --part.end;
+  }
+  return part;
+}
+
 std::string part_measured(const RuleContext& context, std::size_t measured, Interval at) {
   constexpr double kNearlyAll = 0.95;  // single rows may come late
   if (static_cast<double>(measured) >= kNearlyAll * static_cast<double>(at.length())) return "";

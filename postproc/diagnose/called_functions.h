@@ -59,6 +59,10 @@ struct BusyProcess {
 [[nodiscard]] std::optional<BusyProcess> busiest_process(const RuleContext& context, Interval at,
                                                          const std::map<std::string, CallSums>& processes);
 
+/// The interval without the time at its ends in which the process spent next to nothing (1 %) in its dearest calls;
+/// time in which they were not measured stays.
+[[nodiscard]] Interval busy_part(const RuleContext& context, const CallSums& sums, Interval at);
+
 /// "; measured in 12 of 32 s"; "" if they were measured in (nearly) all of the interval.
 [[nodiscard]] std::string part_measured(const RuleContext& context, std::size_t measured, Interval at);
 

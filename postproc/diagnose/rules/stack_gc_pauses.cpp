@@ -13,6 +13,8 @@
 namespace reveal::rule::stack_gc_pauses {
 namespace {
 
+constexpr double kNearlyAll = 0.9;
+
 /// Nanoseconds; 0 if it is not known.
 double longest_of(const RuleContext& context, const std::string& process, Interval at) {
   double longest = 0;
@@ -23,11 +25,25 @@ double longest_of(const RuleContext& context, const std::string& process, Interv
   return longest;
 }
 
+std::optional<BusyProcess> busiest_in(const RuleContext& context, Interval at) {
+  const auto collects = [](const CallFacts& facts) { return facts.function == "python.gc"; };
+  return busiest_process(context, at, calls_by_process(context, at, collects));
+}
+
 std::vector<Finding> check(const RuleContext& context) {
-  const Interval at = after_start(context);
-  const auto busiest = busiest_process(
-      context, at, calls_by_process(context, at, [](const CallFacts& facts) { return facts.function == "python.gc"; }));
+  Interval at = after_start(context);
+  auto busiest = busiest_in(context, at);
   if (!busiest) return {};
+  // A program may do so for a part of the run only.
+  const Interval part = busy_part(context, busiest->calls, at);
+  bool lasting = true;
+  if (static_cast<double>(part.length()) < kNearlyAll * static_cast<double>(at.length())) {
+    if (auto in_part = busiest_in(context, part); in_part && in_part->name == busiest->name) {
+      busiest = std::move(in_part);
+      at = part;
+      lasting = false;
+    }
+  }
   const auto& [process, all, seconds, share, rate] = *busiest;
   Finding finding = context.finding();
   finding.confidence = Confidence::likely;
@@ -44,11 +60,13 @@ std::vector<Finding> check(const RuleContext& context) {
                                     four_digits(longest), std::nullopt, "ns"));
   }
   finding.sentence =
-      fmt::format("{} on {} spent {} % of the time in Python's garbage collector: {} collections a second{}{}.",
-                  context.rank_name(process), context.telemetry.node, number(100 * share), number(rate),
+      fmt::format("{} on {} spent {} % of {} in Python's garbage collector: {} collections a second{}{}.",
+                  context.rank_name(process), context.telemetry.node, number(100 * share),
+                  lasting ? "the time" : duration(context.seconds(at.length())), number(rate),
                   longest > 0 ? ", the longest took " + quantity(longest, "ns") : "",
                   part_measured(context, all.measured_steps(), at));
-  finding.runner_up = {"", "collections while the program starts: these went on all the time"};
+  finding.runner_up = {"", lasting ? "collections while the program starts: these went on all the time"
+                                   : "collections while the program starts: these came later"};
   return {finding};
 }
 

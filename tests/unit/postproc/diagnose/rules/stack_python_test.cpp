@@ -33,6 +33,16 @@ TEST(RuleStackGcPauses, MeasuresTheTimeInTheCollector) {
       << found[0].sentence;
 }
 
+TEST(RuleStackGcPauses, NamesThePartOfTheRunInWhichItCollects) {
+  const R node = collecting(0.5, [](double second) { return second >= 100 && second < 260 ? 14.0 : 0; });
+  const auto found = node.findings("stack.gc_pauses");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 100, 3);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 260, 3);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.5, 0.02);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 80, 3);
+}
+
 TEST(RuleStackGcPauses, UsesThePartInWhichCollectionsWereMeasured) {
   const auto found_in = [](double measured_until) {
     R node(300);
