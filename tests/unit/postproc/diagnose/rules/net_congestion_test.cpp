@@ -71,12 +71,15 @@ TEST(RuleCongestion, LeavesRandomLossToItsOwnRule) {
 }
 
 TEST(RuleCongestion, SeesTheLimitOfAJobWhoseBurstsAlwaysComeOutOfOrder) {
-  // As many segments a second are out of order at full speed, in some minutes, as at the limit: but few of those sent.
+  // As many segments a second are out of order in bursts, for some seconds, as at the limit: but few of those sent.
   R node;
   const R::Course received = bursts(125e6, R::always(12e6));
+  const auto out_of_order = [](double second) {
+    if (inside(second)) return 600.0;
+    return std::fmod(second, 2) < 1 ? 500 + 500 * std::sin(second / 4) : 0;
+  };
   node.counter("net.rx_bytes", "eth0", received)
-      .counter("tcpext.TCPOFOQueue", "",
-               [](double second) { return inside(second) ? 600 : 250 + 250 * std::sin(second / 4); })
+      .counter("tcpext.TCPOFOQueue", "", out_of_order)
       .counter("tcp.InSegs", "", [received](double second) { return received(second) / 1500; });
   const auto found = node.findings("net.congestion");
   ASSERT_EQ(found.size(), 1U);
