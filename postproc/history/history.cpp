@@ -11,6 +11,7 @@
 #include "postproc/history/history_changes.h"
 #include "postproc/history/history_words.h"
 #include "postproc/peers/hardware_kinds.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
@@ -78,7 +79,7 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
            std::binary_search(before.mixed_facts.begin(), before.mixed_facts.end(), key);
   };
   for (const auto& [key, both] : values) {
-    if (both.first == both.second || is_mixed(key)) continue;
+    if (is_same_setting(key, both.first, both.second) || is_mixed(key)) continue;
     HistoryChange change{.what = HistoryChange::What::configuration, .name = key};
     change.before = both.first;
     change.now = both.second;

@@ -285,6 +285,16 @@ TEST(History, ComparesRunsOnTheSameResourcesOnly) {
   }
 }
 
+TEST(History, TellsNoMemoryOfAnotherNodeThatDiffersByLessThanAModule) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (RunRecord& record : earlier) record.facts.emplace_back("memory.total", "137438953472");
+  RunRecord now = run(6);
+  now.facts.emplace_back("memory.total", "137438945280");
+  EXPECT_TRUE(compare_runs(now, earlier).changes.empty());
+  now.facts.back().second = "68719476736";
+  EXPECT_EQ(compare_runs(now, earlier).changes.size(), 1U);
+}
+
 TEST(History, TellsWhyEarlierRunsWereLeftOut) {
   std::vector<RunRecord> earlier = runs(6);
   const auto reject = [&earlier](std::size_t i, std::string why_not) {
