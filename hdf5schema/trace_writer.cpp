@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/trace_halves.h"
 #include "hdf5schema/deflate_runs.h"
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/joined_trace.h"
@@ -165,7 +166,6 @@ struct TraceWriter::Impl {
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
 
-  [[nodiscard]] std::filesystem::path hidden(const char* ending) const;
   std::vector<std::size_t> begin_file(TraceFile& fresh);
   void has_begun(std::span<const std::size_t> keys);
   void begin_segment() noexcept;
@@ -221,10 +221,6 @@ TraceWriter::~TraceWriter() {
   } catch (const std::exception&) {
     return;  // destructors cannot report errors; the file keeps its .part
   }
-}
-
-std::filesystem::path TraceWriter::Impl::hidden(const char* ending) const {
-  return path.parent_path() / ("." + path.filename().string() + ending);
 }
 
 std::size_t TraceWriter::Impl::axis_of(const FamilySpec& spec) {
@@ -392,7 +388,7 @@ void TraceWriter::Impl::has_begun(std::span<const std::size_t> keys) {
 /// The rows recorded so far become the earlier segment and replace the one before, which is too old by now. The next
 /// one is begun before: where that fails, rows go on into this one.
 void TraceWriter::Impl::begin_segment() noexcept {
-  const std::filesystem::path next = hidden(".next");
+  const std::filesystem::path next = trace_half(path, kNextHalf);
   std::error_code ignored;
   std::filesystem::remove(next, ignored);  // left by a collector that was killed here
   try {
@@ -435,7 +431,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
 /// There is a .part at every moment: between the two steps it and the earlier segment are one file.
 void TraceWriter::Impl::replace_segment(const std::filesystem::path& next) const {
   const std::filesystem::path earlier = earlier_segment(path);
-  const std::filesystem::path link = hidden(".last");
+  const std::filesystem::path link = trace_half(path, kLastHalf);
   ::unlink(link.c_str());
   const bool linked = ::link(part.c_str(), link.c_str()) == 0;  // which not every file system has
   rename_and_sync(linked ? link : part, earlier);
@@ -831,7 +827,7 @@ void TraceWriter::close() {
 void TraceWriter::Impl::make_compact() {
   const bool one_segment = limits.retention.form != Retention::Form::summary && segment_begin == begin;
   if (one_segment && flushed_until - begin < kWorthRewriting) return;
-  const std::filesystem::path small = hidden(".compact");
+  const std::filesystem::path small = trace_half(path, kCompactHalf);
   std::error_code ignored;
   std::filesystem::remove(small, ignored);  // left by a collector that was killed here
   try {

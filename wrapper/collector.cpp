@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/run_key.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/basics/trace_halves.h"
 
 namespace reveal {
 namespace {
@@ -75,6 +76,11 @@ std::string trace_path(const Launch& launch, const Running& running) {
 /// Removes the rows that a killed collector published for `reveal watch` (hdf5schema/live_rows.h).
 void remove_live_rows(const std::string& trace) {
   for (const std::string& file : {trace + ".live", trace + ".watch"}) ::unlink(file.c_str());
+}
+
+/// Removes what a collector left that was killed while it made its closed trace smaller, or began a segment.
+void remove_halves(const std::string& trace) {
+  for (const std::string_view ending : kTraceHalves) ::unlink(trace_half(trace, ending).c_str());
 }
 
 bool exists(const std::string& path) {
@@ -216,13 +222,18 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   if (!status) {
     const WaitResult waited = wait_for_end(running->pid, running->started, kStopLimit);
     if (waited.end == WaitEnd::interrupted) result.end = CollectorEnd::interrupted;
-    if (waited.end == WaitEnd::deadline) signal_process(running->pid, running->started, SIGKILL);
     status = waited.status;
+    if (waited.end == WaitEnd::deadline) {
+      signal_process(running->pid, running->started, SIGKILL);
+      static_cast<void>(wait_for_end(running->pid, running->started, 1s));
+    }
   }
   // The closed trace decides: the exit status is known to only one of the ranks.
   const std::string trace = trace_path(launch, *running);
   remove_live_rows(trace);
-  if (result.end == CollectorEnd::interrupted || exists(trace)) return result;
+  if (result.end == CollectorEnd::interrupted) return result;  // it may still make its trace smaller
+  remove_halves(trace);
+  if (exists(trace)) return result;
   const bool begun = exists(trace + ".part");
   const std::string log = run.read(kLogFile);
   if (!begun && log.empty() && status.value_or(128 + SIGTERM) == 128 + SIGTERM) {
@@ -248,6 +259,7 @@ void discard_collector(const Launch& launch, const RunDirectory& run) {
   const std::string trace = trace_path(launch, *running);
   for (const std::string& file : {trace, trace + ".part"}) ::unlink(file.c_str());
   remove_live_rows(trace);
+  remove_halves(trace);
   abandon(running->directory, launch.node);
 }
 

@@ -87,8 +87,9 @@ class DriverGpuProbe final : public Probe {
   struct GpuState {
     Snapshot facts;
     bool asleep = false;
-    bool spoke = false;   // it had values
-    bool silent = false;  // and then none: it is being reset, or is lost
+    bool spoke = false;            // it had values when all were read
+    bool spoke_each_time = false;  // it had some that are read each time: not all GPUs do
+    bool silent = false;           // and then none: it is being reset, or is lost
   };
 
   [[nodiscard]] std::string number_of(const GpuIdentity& gpu) const {
@@ -144,23 +145,24 @@ class DriverGpuProbe final : public Probe {
     const bool slow = line == GpuRequest::kSlow;
     if (!slow && line != GpuRequest::kFast) return;
     rows_.begin(slow);
-    while (next_line(answer, line)) take_line(line);
+    while (next_line(answer, line)) take_line(line, slow);
     rows_.commit(slow);
   }
 
-  void take_line(std::string_view line) {
+  void take_line(std::string_view line, bool slow) {
     const std::string_view head = cut_word(line);
     if (head == "process") {
       rows_.take_process(context_.slots, line);
       return;
     }
     if (head != "fact" && head != "asleep") {
+      const bool each_time = rows_.take("gpu", head, "job", line);
       if (GpuState* gpu = state_of(head)) {
         gpu->asleep = false;
-        gpu->silent = gpu->silent || (gpu->spoke && line.empty());
-        gpu->spoke = gpu->spoke || !line.empty();
+        gpu->silent = gpu->silent || (gpu->spoke_each_time && !each_time) || (slow && gpu->spoke && line.empty());
+        gpu->spoke_each_time = gpu->spoke_each_time || each_time;
+        gpu->spoke = gpu->spoke || (slow && !line.empty());
       }
-      rows_.take("gpu", head, "job", line);
       return;
     }
     GpuState* gpu = state_of(cut_word(line));

@@ -27,15 +27,19 @@ void GpuRows::commit(bool slow) noexcept {
   for (std::size_t i = 0; i < families(slow); ++i) families_[i]->commit();
 }
 
-void GpuRows::take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
+bool GpuRows::take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
   Place* place = place_of(prefix, rest, role);
-  if (place == nullptr) return;
+  if (place == nullptr) return false;
+  bool each_time = false;
   for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
     std::int64_t value = 0;
     if (!parse_counter(cut_word(words), value)) continue;
     const std::size_t column = column_of(metric);
-    if (column < columns_.size()) set(*place, column, value, kMissing);
+    if (column >= columns_.size()) continue;
+    set(*place, column, value, kMissing);
+    each_time = each_time || columns_[column].family < first_slow_;
   }
+  return each_time;
 }
 
 void GpuRows::take_process(const ProcessSlots* slots, std::string_view line) {

@@ -27,7 +27,8 @@ class GpuRows {
   void commit(bool slow) noexcept;
 
   /// The instance is `prefix` with `rest`: "gpu" and "0/link3". A word that no family has as a metric is left out.
-  void take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words);
+  /// Returns whether a value of the families that are read each time was among them.
+  bool take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words);
   /// The same of a process, "PID GPU METRIC VALUE ...". It is left out unless it is one of `slots`, which may be null.
   void take_process(const ProcessSlots* slots, std::string_view line);
   /// One value; `before` as in Family::add.

@@ -138,7 +138,7 @@ std::string sysfs_address(std::string address) {
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
 }
 
-/// Whether a GPU is broken. A container may lack the device of one that is not: that is another result.
+/// Whether a GPU may be broken. A container may lack the device of one that is not: mostly, that is another result.
 bool is_broken(int result) {
   constexpr std::array kBroken = {nvml::kInsufficientPower, nvml::kInterruptProblem, nvml::kGpuIsLost,
                                   nvml::kResetRequired, nvml::kUnknown};

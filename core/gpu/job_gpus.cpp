@@ -1,7 +1,10 @@
 #include "core/gpu/job_gpus.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <vector>
@@ -262,6 +265,16 @@ GpusInProc gpus_in_proc(KernelTree& fs) {
     ++index;
   }
   return found;
+}
+
+std::string why_out_of_reach(KernelTree& fs, int minor) {
+  const std::string file = "/dev/nvidia" + std::to_string(minor);
+  return fs.fact("@gpu" + file, [&]() -> std::string {
+    if (::access((fs.root() + file).c_str(), R_OK | W_OK) == 0) return "";
+    if (errno == ENOENT) return file + " does not exist here, as in a container without this GPU";
+    if (errno == EPERM || errno == EACCES) return file + " cannot be opened here, as in a container without this GPU";
+    return "";
+  });
 }
 
 // https://docs.kernel.org/gpu/amdgpu/amdgpu-glossary.html (KFD); https://github.com/ROCm/ROCR-Runtime (topology.c)

@@ -50,6 +50,10 @@ struct GpusInProc {
 };
 [[nodiscard]] GpusInProc gpus_in_proc(KernelTree& fs);
 
+/// Why the device file of a GPU of NVIDIA's cannot be opened here; "" where it can. The devices cgroup has its say in
+/// access(2), too, which wakes no GPU.
+[[nodiscard]] std::string why_out_of_reach(KernelTree& fs, int minor);
+
 /// The GPUs in the kernel's list of compute devices (KFD), in its order.
 struct ComputeDevice {
   int minor = -1;       // 128 of /dev/dri/renderD128

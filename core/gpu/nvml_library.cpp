@@ -17,6 +17,9 @@ std::string why_not_started(int result) {
       return "the NVIDIA driver and its library are of different versions: the driver was updated without a reboot";
     case nvml::kNoPermission:
       return "the NVIDIA driver refuses this user";
+    case nvml::kUnknown:
+      // https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html
+      return "NVML does not start (error 999, unknown), as in a container without access to the devices of the driver";
     default:
       return "NVML does not start (error " + std::to_string(result) + ")";
   }

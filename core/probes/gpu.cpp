@@ -331,7 +331,7 @@ class GpuProbe final : public Probe {
     if (found != gpus_.end()) found->second.watched = false;
   }
 
-  /// A GPU that was broken before the job could use it.
+  /// A GPU that was broken before the job could use it, or that a container lacks: the driver has one error for both.
   void take_unopened(std::string_view line) {
     const auto index = parse_int(cut_word(line));
     const auto result = parse_int(cut_word(line));
@@ -349,6 +349,14 @@ class GpuProbe final : public Probe {
       gpu.facts = {{"address", known->address}};
     }
     const std::string name = "gpu" + std::to_string(number);
+    if (*result == nvml::kUnknown) {
+      const int minor = gpu.identity.minor;
+      const std::string away = why_out_of_reach(context_.fs, minor >= 0 ? minor : number);
+      if (!away.empty()) {
+        gap_ += (gap_.empty() ? "" : "; ") + name + " was not measured, because " + away;
+        return;
+      }
+    }
     const std::string why = words_of_loss(*result);
     gap_ += (gap_.empty() ? "" : "; ") + name + " could not be opened: " + why;
     context_.sink.event(name, "gpu_lost", why + "; it could not be opened");

@@ -229,7 +229,7 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
     // Files of a run that found no place, or of a sampler that was killed.
     const bool report = std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles);
     const bool passing = name == node + ".h5.live" || name == node + ".h5.watch" || name == node + ".status.json" ||
-                         name.starts_with("." + node + ".");
+                         (name.starts_with('.') && belongs_to(name.substr(1), node));
     if (report || passing) {
       fs::remove(entry.path(), ignored);
     } else if (!belongs_to(name, node)) {

@@ -314,9 +314,9 @@ Meanwhile meanwhile(const RuleContext& context, const Standstill& still) {
     now.busiest = used;
     now.process = context.telemetry.channels[channel].instance;
   }
-  auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
-  if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
+  const auto wait = pressure_wait(context, Pressure::io_some);
   now.io_wait = wait ? mean_then(still, wait->values) : std::nan("");
+  if (wait) now.io_wait_metric = wait->metric;
   const auto blocked = context.channels("job.blocked");
   now.blocked = blocked.empty() ? std::nan("") : mean_then(still, context.telemetry.series(blocked.front()));
   return now;

@@ -99,8 +99,9 @@ struct Meanwhile {
   double cpus_allowed = 0;  // that it has; 0: not known
   double busiest = 0;       // cpus, of its busiest process
   std::string process;
-  double io_wait = 0;  // part of the time in which a task waited for storage; NaN: not measured
-  double blocked = 0;  // processes in uninterruptible sleep, which is mostly for storage; NaN likewise
+  double io_wait = 0;          // part of the time in which a task waited for storage; NaN: not measured
+  std::string io_wait_metric;  // which counts that
+  double blocked = 0;          // processes in uninterruptible sleep, which is mostly for storage; NaN likewise
 
   [[nodiscard]] bool cpus_full(double share) const { return cpus_allowed > 0 && cpus >= share * cpus_allowed; }
 };

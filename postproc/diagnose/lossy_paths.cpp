@@ -25,6 +25,7 @@ constexpr double kOfTheJob = 0.8;  // share of the node's loss on the job's conn
 constexpr double kMostUnattributed = 0.2;     // share of the loss
 constexpr double kLeastPart = 0.05;           // share of a peer's segments; whole percent are too rough below it
 constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
+constexpr std::string_view kOtherPeers = "other peers";  // its name for readers
 
 struct Path {
   std::string peer;  // an address: a node with several of them has several paths
@@ -86,7 +87,9 @@ bool all_alike(std::span<const Path> paths) {
                      [worst](const Path& path) { return path.excess() >= kAsMuchAsTheOthers * worst * path.traffic; });
 }
 
-std::string sentence_of(const std::string& node, std::span<const Path> paths, double all, LossDirection direction) {
+/// `all`: with peers in `uncounted`, the losses of the node, of which they may have the rest.
+std::string sentence_of(const std::string& node, std::span<const Path> paths, double all, LossDirection direction,
+                        std::span<const std::string> uncounted) {
   const bool received = direction == LossDirection::received;
   const std::string_view whose = received ? "the job's losses" : "the segments that the job sent again";
   // "on the path from 10.0.0.1 to n2"
@@ -95,7 +98,8 @@ std::string sentence_of(const std::string& node, std::span<const Path> paths, do
   };
   const double share = std::min(1.0, paths.front().excess() / all);
   if (share < kOnePath && paths.size() > 1 && all_alike(paths)) {
-    const std::string addresses = paths.size() == 2 ? "both" : fmt::format("all {}", paths.size());
+    const std::string addresses =
+        (paths.size() == 2 ? "both" : fmt::format("all {}", paths.size())) + (uncounted.empty() ? "" : " counted");
     return received
                ? fmt::format(
                      " The job's losses came from {} peer addresses: if these belong to several nodes, the link of "
@@ -104,7 +108,8 @@ std::string sentence_of(const std::string& node, std::span<const Path> paths, do
                : fmt::format(" The segments that the job sent again went to {} peer addresses.", addresses);
   }
   if (share >= kOnePath) {
-    const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
+    const std::string part =
+        share >= kAll ? "All" : fmt::format("{}{:.0f} %", uncounted.empty() ? "" : "At least ", 100 * share);
     const std::string among =
         paths.size() == 1 ? "" : fmt::format(", one of {} peer addresses with significant traffic", paths.size());
     return fmt::format(" {} of {} {}{}.", part, whose, path_of(paths.front().peer), among);
@@ -119,6 +124,13 @@ std::string sentence_of(const std::string& node, std::span<const Path> paths, do
   if (located < kOnePath * all) return "";
   return fmt::format(" Most of {} {}; {} has {} peer addresses.", whose, path_of(listed(named, kMostNamed)), node,
                      paths.size());
+}
+
+std::string uncounted_words(const std::vector<std::string>& uncounted) {
+  if (uncounted.empty()) return "";
+  const bool one = uncounted.size() == 1 && uncounted.front() != kOtherPeers;
+  return fmt::format(" Too few segments of {} were counted to compare {}.", listed(uncounted, kMostNamed),
+                     one ? "it" : "them");
 }
 
 /// The paths are counted over their own, longer interval.
@@ -154,6 +166,11 @@ std::optional<double> share_of_job(const RuleContext& context, Interval at, std:
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
                  LossDirection direction, double excess) {
   std::vector<Path> paths = paths_of(context, at, unusual, direction);
+  std::vector<std::string> uncounted;
+  for (const Path& path : paths) {
+    if (path.counted < kLeastPart) uncounted.emplace_back(path.peer == kRest ? kOtherPeers : path.peer);
+  }
+  std::erase_if(paths, [](const Path& path) { return path.counted < kLeastPart; });
   double all = 0;
   double counted = 0;
   double traffic = 0;
@@ -161,21 +178,23 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
   for (const Path& path : paths) {
     all += path.excess();
     counted += path.counted_excess();
-    if (path.counted < kLeastPart) return;
     traffic += path.traffic;
     if (path.peer == kRest) unattributed += path.excess();
   }
   const double seconds = late_seconds(context, at);
   if (!(counted * seconds >= kLeastLost)) return;
-  if (!(all * seconds >= kOfTheJob * excess * context.seconds(at.length()))) return;
+  // The node counts the segments of all peers: those that were counted well had most of its losses, or none is named.
+  const double of_node = excess * context.seconds(at.length()) / seconds;
+  if (!(all >= kOfTheJob * of_node)) return;
   if (unattributed > kMostUnattributed * all) return;
   std::erase_if(paths, [&](const Path& path) {
     return path.peer == kRest || (path.traffic < kLeastTraffic * traffic && path.excess() < kLeastShare * all);
   });
   if (paths.empty()) return;
-  const std::string sentence = sentence_of(context.telemetry.node, paths, all, direction);
+  const double most = uncounted.empty() ? all : std::max(all, of_node);
+  const std::string sentence = sentence_of(context.telemetry.node, paths, most, direction, uncounted);
   if (sentence.empty()) return;
-  finding.sentence += sentence;
+  finding.sentence += sentence + uncounted_words(uncounted);
   for (std::size_t i = 0; i < std::min(kMostNamed, paths.size()); ++i) {
     const Path& path = paths[i];
     if (path.excess() < kLeastShare * all) break;

@@ -27,9 +27,10 @@ enum class LossDirection : std::uint8_t {
   sent,      // the node sent segments again: tcp.peer.retransmits
 };
 
-/// Adds the peers to the finding's sentence and evidence, by their addresses. It leaves the finding as it is where they
-/// were not measured, lost nothing significant, or lost so little of the finding's `excess` (per second, of all
-/// connections on the node) that other connections than the job's did. `unusual`: intervals without the usual level.
+/// Adds the peers to the finding's sentence and evidence, by their addresses, and names those of which too small a part
+/// was counted. It leaves the finding as it is where the others were not measured, lost nothing significant, or lost so
+/// little of the finding's `excess` (per second, of all connections on the node) that other connections did. `unusual`:
+/// intervals without the usual level.
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
                  LossDirection direction, double excess);
 

@@ -41,11 +41,6 @@ std::optional<MetricSeries> remote_share(const RuleContext& context) {
   return level(context, "pmu.remote_share", "ratio");
 }
 
-std::optional<MetricSeries> memory_wait(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.memory_some", 1e-9, "s/s");
-}
-
 std::vector<MemoryPicture> memory_picture(const RuleContext& context, Interval at) {
   std::vector<MemoryPicture> picture;
   for (std::optional<MetricSeries>& signal :

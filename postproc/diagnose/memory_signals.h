@@ -16,9 +16,6 @@ namespace reveal {
 /// Part of the accesses beyond the last-level cache that another socket answered.
 [[nodiscard]] std::optional<MetricSeries> remote_share(const RuleContext& context);
 
-/// Part of the time in which some task waited for memory: the job's own where its control group counts it.
-[[nodiscard]] std::optional<MetricSeries> memory_wait(const RuleContext& context);
-
 /// One of the four that was measured, in an interval, and outside of it where there is an outside.
 struct MemoryPicture {
   MetricSeries signal;

@@ -13,6 +13,14 @@ namespace {
 
 constexpr double kWindowSeconds = 5;
 
+struct PressureMetrics {
+  std::string_view of_job, of_node;
+};
+// In the order of the enumerators.
+constexpr PressureMetrics kPressures[] = {{"cgroup.io_some", "pressure.io_some"},
+                                          {"cgroup.io_full", "pressure.io_full"},
+                                          {"cgroup.memory_some", "pressure.memory_some"}};
+
 /// Mean over the run of a counter of time, in s/s; NaN where it was not measured.
 double mean_time_of_process(const RuleContext& context, std::string_view metric, const std::string& process) {
   const auto channels = context.channels(metric, process);
@@ -108,6 +116,12 @@ std::optional<MetricSeries> cpu_wait(const RuleContext& context) {
   if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
   if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
+}
+
+std::optional<MetricSeries> pressure_wait(const RuleContext& context, Pressure kind) {
+  const PressureMetrics& metrics = kPressures[static_cast<std::size_t>(kind)];
+  if (auto own = rate(context, metrics.of_job, 1e-9, "s/s")) return own;
+  return rate(context, metrics.of_node, 1e-9, "s/s");
 }
 
 std::optional<double> estimated_wait(const RuleContext& context, const std::string& process) {

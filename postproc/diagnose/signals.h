@@ -1,6 +1,7 @@
 // Signals several rules share: how much the job waited, how wide it runs, and how facts become Evidence.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,12 @@ inline constexpr double kMeasuredProcesses = 16;
 /// Run-queue wait of the job in cpus (seconds waited per second): the job's own where measured, else the node's share
 /// of time in which some task waited.
 [[nodiscard]] std::optional<MetricSeries> cpu_wait(const RuleContext& context);
+
+/// Waits that the kernel counts as pressure (PSI): time in which some tasks waited, or (full) no task could run.
+/// https://docs.kernel.org/accounting/psi.html
+enum class Pressure : std::uint8_t { io_some, io_full, memory_some };
+/// In s/s: of the job where its control group counts it, else of the node, where other processes may wait, too.
+[[nodiscard]] std::optional<MetricSeries> pressure_wait(const RuleContext& context, Pressure kind);
 
 /// A signal inside an interval against outside of all `excluded` ones.
 struct InsideOutside {

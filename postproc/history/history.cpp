@@ -11,14 +11,63 @@
 #include "postproc/history/history_changes.h"
 #include "postproc/history/history_words.h"
 #include "postproc/peers/hardware_kinds.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/telemetry/snapshot_facts.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::string_view kStatuses[] = {"never_compared", "too_few_runs", "compared"};
-constexpr std::string_view kGiven[] = {"env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS_ON_NODE"};
 constexpr std::string_view kWhats[] = {"run_time", "channel", "configuration"};
+
+struct GivenResource {
+  std::string_view fact;
+  std::string_view differs;
+};
+constexpr GivenResource kGiven[] = {
+    {"env.SLURM_CPUS_ON_NODE", "it had another number of cpus on a node"},
+    {"env.SLURM_GPUS_ON_NODE", "it had another number of GPUs on a node"},
+};
+
+/// "it ran on other hardware (cpu.model)"; "" of two runs on the same resources, as far as these are known of both.
+std::string other_resource(const RunRecord& one, const RunRecord& other) {
+  for (const auto& [key, value] : one.facts) {
+    const auto* const given = std::find_if(std::begin(kGiven), std::end(kGiven),
+                                           [&key = key](const GivenResource& each) { return each.fact == key; });
+    if (given == std::end(kGiven) && !names_the_kind(key)) continue;
+    const auto theirs = fact_in(other.facts, key);
+    if (!theirs || *theirs == value) continue;
+    return given != std::end(kGiven) ? std::string(given->differs) : fmt::format("it ran on other hardware ({})", key);
+  }
+  return "";
+}
+
+/// "it failed"; "" of a run that is one of the baseline.
+std::string why_no_baseline(const RunRecord& run, const RunRecord& earlier) {
+  if (earlier.accepted) return other_resource(run, earlier);
+  if (earlier.why_not.empty()) return "it was not accepted, for a reason that was not recorded";
+  return earlier.why_not.starts_with(kHadFinding) ? "it had a finding" : earlier.why_not;
+}
+
+/// "; 41 were left out, each because it failed, and 9 for other reasons": the most frequent reason. "" if none was.
+std::string left_out_words(const RunRecord& run, const std::vector<const RunRecord*>& before) {
+  std::map<std::string, std::size_t> reasons;
+  std::size_t all = 0;
+  for (const RunRecord* earlier : before) {
+    const std::string reason = why_no_baseline(run, *earlier);
+    if (reason.empty()) continue;
+    ++reasons[reason];
+    ++all;
+  }
+  if (all == 0) return "";
+  const auto& [reason, count] = *std::max_element(reasons.begin(), reasons.end(),
+                                                  [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string words = fmt::format("; {} left out{} because {}", count == 1 ? "1 was" : fmt::format("{} were", count),
+                                  count == 1 ? "" : ", each", reason);
+  if (all > count) words += fmt::format(", and {} for other reasons", all - count);
+  return words;
+}
 
 void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
   if (run.facts.empty() || before.facts.empty()) return;              // not kept, as of an old run
@@ -30,7 +79,7 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
            std::binary_search(before.mixed_facts.begin(), before.mixed_facts.end(), key);
   };
   for (const auto& [key, both] : values) {
-    if (both.first == both.second || is_mixed(key)) continue;
+    if (is_same_setting(key, both.first, both.second) || is_mixed(key)) continue;
     HistoryChange change{.what = HistoryChange::What::configuration, .name = key};
     change.before = both.first;
     change.now = both.second;
@@ -83,18 +132,13 @@ std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vecto
 }
 
 bool has_same_resources(const RunRecord& one, const RunRecord& other) {
-  return std::none_of(one.facts.begin(), one.facts.end(), [&other](const auto& fact) {
-    const bool given = std::find(std::begin(kGiven), std::end(kGiven), fact.first) != std::end(kGiven);
-    if (!given && !names_the_kind(fact.first)) return false;
-    const auto theirs = fact_in(other.facts, fact.first);
-    return theirs && *theirs != fact.second;
-  });
+  return other_resource(one, other).empty();
 }
 
 std::vector<const RunRecord*> baseline_among(const RunRecord& run, const std::vector<const RunRecord*>& before) {
   std::vector<const RunRecord*> baseline;
   std::copy_if(before.begin(), before.end(), std::back_inserter(baseline),
-               [&run](const RunRecord* one) { return one->accepted && has_same_resources(run, *one); });
+               [&run](const RunRecord* one) { return why_no_baseline(run, *one).empty(); });
   return baseline;
 }
 
@@ -117,8 +161,10 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   }
   if (baseline_runs.size() < kLeastRuns) {
     history.status = HistoryStatus::too_few_runs;
-    history.reason = fmt::format("{} of {} earlier runs are usable as a baseline; {} are needed", baseline_runs.size(),
-                                 all.size(), kLeastRuns);
+    history.reason = fmt::format(
+        "{} {}; {} usable as a baseline ({} needed){}", counted(static_cast<double>(all.size()), "earlier run"),
+        all.size() == 1 ? "matches" : "match", history.accepted == 1 ? "1 is" : fmt::format("{} are", history.accepted),
+        kLeastRuns, left_out_words(run, all));
   } else {
     history.status = HistoryStatus::compared;
     compare_run_time(run, baseline_runs, settings, history);

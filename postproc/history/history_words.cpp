@@ -45,10 +45,7 @@ std::string sentence_of(const HistoryComparison& history) {
   }
   std::string text;
   if (history.status == HistoryStatus::too_few_runs) {
-    text =
-        fmt::format("{} {}; {} usable as a baseline ({} needed), so only the configuration was compared",
-                    counted(static_cast<double>(history.runs), "earlier run"), history.runs == 1 ? "matches" : "match",
-                    history.accepted == 1 ? "1 is" : fmt::format("{} are", history.accepted), kLeastRuns);
+    text = history.reason + "; only the configuration was compared";
   } else {
     text = fmt::format("compared with {} since {}: ", baseline_words(history.accepted),
                        date_and_time(history.first_utc_ns));

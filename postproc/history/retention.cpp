@@ -16,6 +16,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/basics/trace_halves.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/zlib_text.h"
 #include "postproc/telemetry/job_files.h"
@@ -104,20 +105,25 @@ bool is_trace(const fs::path& file) {
 }
 
 /// "report.json" of ".report.json.4711.tmp", "n1.h5" of ".n1.h5.delivering": a process that was killed left the half
-/// that it had written (private_files.h, trace_writer.cpp, status_file.cpp). "" for other names.
+/// that it had written (private_files.h, trace_halves.h, status_file.cpp, downsample_traces.cpp). "" for other names.
 std::string whole_of_half(std::string_view name) {
-  constexpr std::string_view kHalves[] = {".delivering", ".compact", ".next", ".last", ".new"};
-  constexpr std::string_view kTemporary = ".tmp";  // behind the number of the process
+  constexpr std::string_view kHalves[] = {".delivering", ".new", kCompactHalf, kNextHalf, kLastHalf};
+  constexpr std::string_view kTemporary = ".tmp";    // behind the number of the process
+  constexpr std::string_view kThinner = ".thinner";  // before it
   if (!name.starts_with('.')) return "";
   name.remove_prefix(1);
   for (const std::string_view ending : kHalves) {
     if (name.ends_with(ending)) return std::string(name.substr(0, name.size() - ending.size()));
   }
-  if (!name.ends_with(kTemporary)) return "";
-  name.remove_suffix(kTemporary.size());
-  const std::size_t dot = name.rfind('.');
-  const bool numbered = dot != std::string_view::npos && parse_int(name.substr(dot + 1)).value_or(0) > 0;
-  return numbered ? std::string(name.substr(0, dot)) : "";
+  std::string_view before = kThinner;
+  if (name.ends_with(kTemporary)) {
+    name.remove_suffix(kTemporary.size());
+    before = ".";
+  }
+  const std::size_t place = name.rfind(before);
+  const bool numbered =
+      place != std::string_view::npos && parse_int(name.substr(place + before.size())).value_or(0) > 0;
+  return numbered ? std::string(name.substr(0, place)) : "";
 }
 
 void add_files_of_node(const std::string& node, std::set<std::string>& names) {

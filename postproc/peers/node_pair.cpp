@@ -333,6 +333,16 @@ bool follows_from(std::string_view key, std::string_view other) noexcept {
   return key.starts_with(kFlaw) && other == kMitigations;
 }
 
+bool is_same_setting(std::string_view key, std::string_view value, std::string_view other) {
+  constexpr double kLessThanAModule = 0.01;
+  if (value == other || key != kMemorySetting) return value == other;
+  const auto one = parse_int(value);
+  const auto two = parse_int(other);
+  if (!one || !two) return false;
+  const auto [less, more] = std::minmax({static_cast<double>(*one), static_cast<double>(*two)});
+  return more - less < kLessThanAModule * more;
+}
+
 std::vector<PairSetting> pair_settings(const NodeProfile& first, const NodeProfile& second) {
   std::vector<PairSetting> settings;
   for (const auto& [key, value] : first.facts) {

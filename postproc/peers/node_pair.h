@@ -71,6 +71,12 @@ enum class SettingWeight : std::uint8_t { none, may_slow, slows };
 /// option for all of them.
 [[nodiscard]] bool follows_from(std::string_view key, std::string_view other) noexcept;
 
+inline constexpr std::string_view kMemorySetting = "memory.total";
+/// Whether two values of a setting are equal. Of two nodes with the same modules, the kernel has a little more memory
+/// on one: firmware reserves memory for itself, the management controller and devices, by different amounts. A module
+/// more or less is a larger part: no node has a hundred.
+[[nodiscard]] bool is_same_setting(std::string_view key, std::string_view value, std::string_view other);
+
 struct PairSetting {
   std::string key, first, second;
 };

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/peers/hardware_kinds.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/peers/peer_deviations.h"
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/peer_statistic.h"
@@ -152,9 +156,45 @@ std::vector<NodesByValue> by_kind(const NodesByValue& all, const std::vector<std
   return of_kind;
 }
 
+/// Values of memory that count as equal, as the most frequent of them: those of the most nodes.
+NodesByValue with_memory_joined(NodesByValue by_value) {
+  std::vector<std::pair<std::int64_t, NodesByValue::iterator>> sizes;
+  for (auto at = by_value.begin(); at != by_value.end(); ++at) {
+    if (const auto size = parse_int(at->first)) sizes.emplace_back(*size, at);
+  }
+  std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::size_t begin = 0;
+  std::size_t nodes = 0;
+  std::size_t most = 0;
+  auto joined = std::span(sizes).first(0);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0 && !is_same_setting(kMemorySetting, sizes[i - 1].second->first, sizes[i].second->first)) {
+      begin = i;
+      nodes = 0;
+    }
+    nodes += sizes[i].second->second.size();
+    if (nodes <= most) continue;
+    most = nodes;
+    joined = std::span(sizes).subspan(begin, i + 1 - begin);
+  }
+  if (joined.empty()) return by_value;
+  const auto usual = std::max_element(joined.begin(), joined.end(), [](const auto& a, const auto& b) {
+                       return a.second->second.size() < b.second->second.size();
+                     })->second;
+  for (const auto& [size, at] : joined) {
+    if (at == usual) continue;
+    usual->second.insert(usual->second.end(), at->second.begin(), at->second.end());
+    by_value.erase(at);
+  }
+  std::sort(usual->second.begin(), usual->second.end());
+  return by_value;
+}
+
 /// Adds the values that are not the most frequent one, if at least so many nodes have that.
-void add_differences(const std::vector<const NodeProfile*>& nodes, const SharedText& key, const NodesByValue& by_value,
+void add_differences(const std::vector<const NodeProfile*>& nodes, const SharedText& key, const NodesByValue& all,
                      double least, std::vector<FactDifference>& differences) {
+  const NodesByValue joined = key == kMemorySetting ? with_memory_joined(all) : NodesByValue();
+  const NodesByValue& by_value = joined.empty() ? all : joined;
   const auto usual = std::max_element(by_value.begin(), by_value.end(),
                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   if (usual == by_value.end() || static_cast<double>(usual->second.size()) < least) return;

@@ -28,7 +28,7 @@ std::vector<Finding> check_storage(const RuleContext& context) {
   if (now.cpus_full(context.threshold("max_full"))) return {};
   Finding finding = standstill_finding(context, *still, values_of(context, *still, measured));
   finding.evidence.push_back(
-      measured ? fact_then(context, finding, "pressure.io_some", "", now.io_wait, std::nullopt, "s/s")
+      measured ? fact_then(context, finding, now.io_wait_metric, "", now.io_wait, std::nullopt, "s/s")
                : fact_then(context, finding, "job.blocked", "", now.blocked, std::nullopt, "processes"));
   if (!measured) finding.confidence = Confidence::possible;
   finding.sentence = fmt::format(

@@ -105,17 +105,6 @@ std::optional<MetricSeries> own_bytes(const RuleContext& context, Interval at) {
   return std::nullopt;
 }
 
-/// Time in which work waited for io: of the job where its control group counts it, else of the node.
-std::optional<MetricSeries> waiting(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.io_some", 1e-9, "s/s");
-}
-/// The same, but nothing else could run either.
-std::optional<MetricSeries> stalled(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.io_full", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.io_full", 1e-9, "s/s");
-}
-
 /// The origin of most of the requests.
 enum class Requester : std::uint8_t { job, others, unknown };
 
@@ -168,12 +157,12 @@ Loss loss_of_bytes(const RuleContext& context, const Saturation& seen, std::span
 Loss loss_of(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
   const Interval at = seen.excursion.at;
   if (at.length() == context.telemetry.samples) {
-    const auto full = stalled(context);
+    const auto full = pressure_wait(context, Pressure::io_full);
     const double share = full ? mean_inside(full->values, at) : kNaN;
     if (!(share >= context.threshold("min_stalled"))) return {};
     return {share, fmt::format("all work waited for io {:.0f} % of the time", 100 * share)};
   }
-  const auto some = waiting(context);
+  const auto some = pressure_wait(context, Pressure::io_some);
   if (some && !(mean_inside(some->values, at) >= context.threshold("min_waiting"))) return {};
   const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   if (!used || used->fall() < context.threshold("min_slowed")) return loss_of_bytes(context, seen, all);
@@ -250,7 +239,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   took.score.reset();
   finding.evidence = {std::move(busy), std::move(took)};
   add_contrast(context, finding, disk.bytes, at, all);
-  add_contrast(context, finding, waiting(context), at, all);
+  add_contrast(context, finding, pressure_wait(context, Pressure::io_some), at, all);
   add_contrast(context, finding, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   finding.sentence = fmt::format(
       "{} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,

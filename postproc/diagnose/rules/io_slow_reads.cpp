@@ -12,13 +12,6 @@
 namespace reveal::rule::io_slow_reads {
 namespace {
 
-/// The job's own waiting if its control group counts it, else the node's: there other processes may be waiting, and
-/// only the job's own loss makes it the job's.
-std::optional<MetricSeries> io_wait(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.io_some", 1e-9, "s/s");
-}
-
 std::optional<MetricSeries> reads(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.read_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.read_bytes", 1, "bytes/s", "rank");
@@ -70,7 +63,8 @@ std::string mount_words(const JobValues& file_systems) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const MetricSeries wait = needed(io_wait(context), "time in which work waited for io (PSI)");
+  // That of the node may be of other processes: only the job's own loss makes it the job's.
+  const MetricSeries wait = needed(pressure_wait(context, Pressure::io_some), "time in which work waited for io (PSI)");
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
   const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const auto writes = written_bytes(context);

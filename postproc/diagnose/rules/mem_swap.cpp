@@ -21,7 +21,7 @@ struct Waiting {
 };
 
 Waiting waiting_in(const RuleContext& context, Interval at, std::span<const Interval> all) {
-  Waiting waiting{memory_wait(context)};
+  Waiting waiting{pressure_wait(context, Pressure::memory_some)};
   if (!waiting.signal) return waiting;
   waiting.inside = mean_inside(waiting.signal->values, at);
   if (const auto change = inside_outside(context, waiting.signal, at, all)) waiting.usual = change->outside;

@@ -112,7 +112,8 @@ std::vector<Finding> check_stalls(const RuleContext& context) {
   if (enabled == "never" || defrag == "never" || defrag == "defer") return {};
   const auto found = stalls(context, compactions);
   if (found.empty()) return {};
-  const MetricSeries waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
+  const MetricSeries waits =
+      needed(pressure_wait(context, Pressure::memory_some), "time in which work waited for memory (PSI)");
   const MetricSeries asked =
       needed(huge_pages_asked_for(context), "vmstat.thp_fault_alloc and vmstat.thp_fault_fallback");
   const std::vector<Interval> all = places(found);

@@ -100,8 +100,7 @@ double bytes_moved(const RuleContext& context, const BusiestDisk& disk, Interval
 }
 
 void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<Finding>& findings) {
-  auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
-  if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
+  const auto wait = pressure_wait(context, Pressure::io_some);
   if (!wait) return;
   for (const SlowedInterval& slowed : slowed_intervals(context, *wait, used)) {
     const Interval at = slowed.wait.at;
@@ -150,8 +149,7 @@ MemoryUse memory_in(const RuleContext& context, Interval at) {
 }
 
 void add_memory(const RuleContext& context, const MetricSeries& used, std::vector<Finding>& findings) {
-  auto wait = rate(context, "cgroup.memory_some", 1e-9, "s/s");
-  if (!wait) wait = rate(context, "pressure.memory_some", 1e-9, "s/s");
+  const auto wait = pressure_wait(context, Pressure::memory_some);
   if (!wait) return;
   for (const SlowedInterval& slowed : slowed_intervals(context, *wait, used)) {
     const Interval at = slowed.wait.at;
@@ -176,7 +174,7 @@ void add_memory(const RuleContext& context, const MetricSeries& used, std::vecto
 std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const bool knows_jobs = outsider_time(context, Outsiders::jobs).has_value();
-  const bool knows_waits = !context.channels("pressure.io_some").empty() || !context.channels("cgroup.io_some").empty();
+  const bool knows_waits = pressure_wait(context, Pressure::io_some).has_value();
   if (!knows_jobs && !knows_waits) {
     throw Unavailable(
         "not measured: outsider.cpu_time and pressure.io_some, so the use by others on the node is not known");

@@ -163,7 +163,8 @@ std::vector<Finding> check_memory(const RuleContext& context, const NumaLayout& 
   const auto pile = largest_pile(context, all);
   if (!pile) return {};
   const MetricSeries scanned = needed(waited_for_room(context, pile->full), "vmstat.pgscan_direct");
-  const MetricSeries waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
+  const MetricSeries waits =
+      needed(pressure_wait(context, Pressure::memory_some), "time in which work waited for memory (PSI)");
   if (!(mean_inside(scanned.values, pile->at) >= context.threshold("min_scanned") * 1e6)) return {};
   if (!(mean_inside(waits.values, pile->at) >= context.threshold("min_wait"))) return {};
   // At the limit of a control group, the kernel frees memory of that group, on whatever node.

@@ -2,6 +2,7 @@
 // kernel's documentation and of rocm-smi, not those of a machine.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -197,6 +198,14 @@ TEST(AmdGpu, FollowsGpusThatComeAndGo) {
   EXPECT_TRUE(until(55));
 }
 
+constexpr std::array kReadEachSecond = {"/gpu_busy_percent",
+                                        "/mem_busy_percent",
+                                        "/mem_info_vram_used",
+                                        "/gpu_metrics",
+                                        "/hwmon/hwmon4/power1_average",
+                                        "/hwmon/hwmon4/freq1_input",
+                                        "/hwmon/hwmon4/freq2_input"};
+
 TEST(AmdGpu, StatesWhichGpuGaveNoValuesAnyMore) {
   const TestHost host;
   gpu(host, 128, kFirst, "97");
@@ -204,12 +213,25 @@ TEST(AmdGpu, StatesWhichGpuGaveNoValuesAnyMore) {
   ProbeBench bench(host, "amd_gpu");
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
   EXPECT_EQ(bench.coverage().reason, "");
-  for (const char* file : {"/gpu_busy_percent", "/mem_busy_percent", "/mem_info_vram_used", "/gpu_metrics",
-                           "/hwmon/hwmon4/power1_average", "/hwmon/hwmon4/freq1_input", "/hwmon/hwmon4/freq2_input"})
-    host.write(kFirst + file, "");  // as with ENODEV
+  for (const char* const file : kReadEachSecond) host.write(kFirst + file, "");  // as with ENODEV
   EXPECT_TRUE(sample_until(bench, [&] {
     return bench.coverage().reason == "without any value for a part of the time: gpu0";
   })) << bench.coverage().reason;
+}
+
+TEST(AmdGpu, IsNotSilentWhereAllOfItsValuesAreReadEveryTenSeconds) {
+  const TestHost host;
+  gpu(host, 128, kFirst, "97");
+  gpu(host, 129, kSecond, "12");
+  for (const char* const file : kReadEachSecond) host.remove(kFirst + file);
+  ProbeBench bench(host, "amd_gpu");
+  EXPECT_EQ(bench.answered("gpu/amd_temperatures", "gpu.temperature", "gpu0"), 58);
+  for (const int busy : {13, 14, 15}) {  // readings of each second come between
+    host.write(kSecond + "/gpu_busy_percent", std::to_string(busy) + '\n');
+    EXPECT_TRUE(
+        sample_until(bench, [&] { return bench.value("gpu/amd_utilization", "gpu.utilization", "gpu1") == busy; }));
+  }
+  EXPECT_EQ(bench.coverage().reason, "");
 }
 
 TEST(AmdGpu, IsAbsentWithoutADeviceOfTheDriver) {

@@ -295,6 +295,28 @@ TEST(Gpu, StatesWhichGpusCouldNotBeOpened) {
   EXPECT_EQ(alone.coverage().state, Coverage::State::ok);
 }
 
+TEST(Gpu, IsNotBrokenWhereAContainerHasNoDeviceFileOfIt) {
+  if (std::filesystem::exists("/dev/nvidia15")) GTEST_SKIP() << "this host has 16 GPUs";
+  GpuBench bench("gpus 16\nutilization 97\n15.open !999\n");
+  const std::string reason =
+      "gpu15 was not measured, because /dev/nvidia15 does not exist here, as in a container without this GPU";
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason == reason; })) << bench.coverage().reason;
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 97);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu15"), kMissing);
+  const TestHost host;
+  host.write("/dev/nvidia1", "");
+  KernelTree tree(host.root());
+  EXPECT_EQ(why_out_of_reach(tree, 1), "") << "then the error is that of the GPU";
+  EXPECT_NE(why_out_of_reach(tree, 2), "");
+}
+
+TEST(Gpu, IsAbsentWithTheReasonWhereTheLibraryFindsNoDevices) {
+  const GpuBench none("gpus 1\ninit !999\n");
+  EXPECT_EQ(none.coverage().state, Coverage::State::absent);
+  EXPECT_NE(none.coverage().reason.find("as in a container without access"), std::string::npos)
+      << none.coverage().reason;
+}
+
 TEST(Gpu, CountsCriticalErrorsOnce) {
   GpuBench bench("gpus 1\nutilization 30\n0.xid 79\n");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));

@@ -141,13 +141,18 @@ TEST(AskedChild, IsNotStartedAgainWhereItCannotGoOn) {
   EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data after that");
 }
 
-TEST(AskedChild, ThatHungWhenItWasKilledAnswersAgainWhenItsSuccessorDoes) {
-  ChildOfAProbe probe;
+/// It has not answered for 5 s, and then is found killed.
+void hang_and_die(ChildOfAProbe& probe) {
   probe.second(100);
   ASSERT_TRUE(probe.child.ask("die"));
   probe.second(105);
   EXPECT_TRUE(probe.child.hangs());
   EXPECT_EQ(probe.patient_answer(), "");
+}
+
+TEST(AskedChild, ThatHungWhenItWasKilledAnswersAgainWhenItsSuccessorDoes) {
+  ChildOfAProbe probe;
+  hang_and_die(probe);
   probe.second(115);
   EXPECT_EQ(probe.child.answer(), "");
   EXPECT_FALSE(probe.child.hangs());
@@ -157,6 +162,14 @@ TEST(AskedChild, ThatHungWhenItWasKilledAnswersAgainWhenItsSuccessorDoes) {
   EXPECT_EQ(probe.events(),
             (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed",
                     "probe test probe_restarted its child process was started again", "the disk answering sda"}));
+}
+
+TEST(AskedChild, ThatIsKilledWhileItHangsDoesNotAnswerAgain) {
+  ChildOfAProbe probe;
+  hang_and_die(probe);
+  EXPECT_FALSE(probe.child.hangs());
+  EXPECT_EQ(probe.events(),
+            (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed"}));
 }
 
 TEST(AskedChild, TellsWhenItHangsAndWhenItAnswersAgain) {
@@ -173,18 +186,6 @@ TEST(AskedChild, TellsWhenItHangsAndWhenItAnswersAgain) {
   EXPECT_EQ(probe.patient_answer(), "answer to " + probe.file().string());
   EXPECT_FALSE(probe.child.hangs());
   EXPECT_EQ(probe.events(), (Events{"the disk not_answering sda", "the disk answering sda"}));
-}
-
-TEST(AskedChild, ThatIsKilledWhileItHangsDoesNotAnswerAgain) {
-  ChildOfAProbe probe;
-  probe.second(100);
-  ASSERT_TRUE(probe.child.ask("die"));
-  probe.second(105);
-  EXPECT_TRUE(probe.child.hangs());
-  EXPECT_EQ(probe.patient_answer(), "");
-  EXPECT_FALSE(probe.child.hangs());
-  EXPECT_EQ(probe.events(),
-            (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed"}));
 }
 
 TEST(AskedChild, IsNotDueBeforeItsPauseIsOver) {

@@ -178,6 +178,19 @@ TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
   EXPECT_FALSE(fs::exists(first.directory / "n01-2.h5"));
 }
 
+TEST_F(Deliver, DeliversNoHalfThatAKilledSamplerLeft) {
+  settings_.report = ReportWhen::lazy;
+  const fs::path from = spool("n01");
+  const std::vector<std::string> halves = {".n01.h5.compact", ".n01-2.h5.compact"};
+  for (const std::string& half : halves) std::ofstream(from / half) << "half";
+  const Delivery delivery = deliver(from, "n01", job_, "", settings_, {});
+  EXPECT_TRUE(fs::exists(delivery.directory / "n01.h5"));
+  for (const std::string& half : halves) {
+    EXPECT_FALSE(fs::exists(from / half)) << half;
+    EXPECT_FALSE(fs::exists(delivery.directory / half)) << half;
+  }
+}
+
 TEST_F(Deliver, GoesOnUnderTheNextNameWhereAnEarlierDeliveryWasKilled) {
   settings_.report = ReportWhen::lazy;
   const Delivery first = deliver_node("n01");

@@ -64,7 +64,7 @@ TEST(History, NeverComparedIsNotNoChange) {
   const HistoryComparison second = compare_runs(run(1), runs(1));
   EXPECT_EQ(second.status, HistoryStatus::too_few_runs);
   EXPECT_EQ(second.sentence,
-            "1 earlier run matches; 1 is usable as a baseline (3 needed), so only the configuration was compared");
+            "1 earlier run matches; 1 is usable as a baseline (3 needed); only the configuration was compared");
   const HistoryComparison fourth = compare_runs(run(3), runs(3));
   EXPECT_EQ(fourth.status, HistoryStatus::compared);
   EXPECT_NE(fourth.sentence.find("compared with 3 runs"), std::string::npos) << fourth.sentence;
@@ -283,6 +283,58 @@ TEST(History, ComparesRunsOnTheSameResourcesOnly) {
     EXPECT_EQ(findings(compare_runs(on(run(9, 900), "new"), earlier)).size(), 1U);
     EXPECT_EQ(compare_runs(run(9), earlier).accepted, 9U) << "its own are not known";
   }
+}
+
+TEST(History, TellsNoMemoryOfAnotherNodeThatDiffersByLessThanAModule) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (RunRecord& record : earlier) record.facts.emplace_back("memory.total", "137438953472");
+  RunRecord now = run(6);
+  now.facts.emplace_back("memory.total", "137438945280");
+  EXPECT_TRUE(compare_runs(now, earlier).changes.empty());
+  now.facts.back().second = "68719476736";
+  EXPECT_EQ(compare_runs(now, earlier).changes.size(), 1U);
+}
+
+TEST(History, TellsWhyEarlierRunsWereLeftOut) {
+  std::vector<RunRecord> earlier = runs(6);
+  const auto reject = [&earlier](std::size_t i, std::string why_not) {
+    earlier[i].accepted = false;
+    earlier[i].why_not = std::move(why_not);
+  };
+  const auto reason = [&earlier](const RunRecord& now) {
+    const HistoryComparison history = compare_runs(now, earlier);
+    EXPECT_TRUE(history.sentence.starts_with(history.reason + "; only the configuration was compared"))
+        << history.sentence;
+    return history.reason;
+  };
+  for (const std::size_t i : {0U, 1U, 2U}) reject(i, "it failed");
+  reject(3, "it had a finding: cpu.steal");
+  EXPECT_EQ(reason(run(6)),
+            "6 earlier runs match; 2 are usable as a baseline (3 needed); 3 were left out, each because it failed, and "
+            "1 for other reasons");
+  reject(0, "it had a finding: mem.swap_activity");
+  EXPECT_EQ(reason(run(6)),
+            "6 earlier runs match; 2 are usable as a baseline (3 needed); 2 were left out, each because it failed, and "
+            "2 for other reasons")
+      << "of two reasons as frequent, it is the same in each report";
+  reject(4, "it had a finding: cpu.steal");
+  EXPECT_NE(reason(run(6)).find("3 were left out, each because it had a finding, and 2 for"), std::string::npos);
+  for (std::size_t i = 1; i < earlier.size(); ++i) reject(i, "");
+  EXPECT_NE(reason(run(6)).find("because it was not accepted, for a reason that was not recorded"), std::string::npos);
+  earlier = runs(1);
+  reject(0, "it failed");
+  EXPECT_EQ(reason(run(6)),
+            "1 earlier run matches; 0 are usable as a baseline (3 needed); 1 was left out because it failed");
+  const auto other = [&](const char* fact) {
+    earlier = runs(1);
+    earlier[0].facts.emplace_back(fact, "now");
+    RunRecord now = run(6);
+    now.facts.emplace_back(fact, "then");
+    return reason(now);
+  };
+  EXPECT_TRUE(other("cpu.model").ends_with("1 was left out because it ran on other hardware (cpu.model)"));
+  EXPECT_TRUE(other("env.SLURM_CPUS_ON_NODE").ends_with("because it had another number of cpus on a node"));
+  EXPECT_TRUE(other("env.SLURM_GPUS_ON_NODE").ends_with("because it had another number of GPUs on a node"));
 }
 
 TEST(History, DoesNotTakeMissingForZero) {

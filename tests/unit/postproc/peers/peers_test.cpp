@@ -389,6 +389,25 @@ TEST(ConfigurationFindings, CostTheTimeThatTheOthersWaitForSuchANode) {
   }
 }
 
+TEST(ConfigurationFindings, TakeMemoryForEqualThatDiffersByLessThanAModule) {
+  constexpr std::int64_t kMemory = 137'438'953'472;
+  auto profiles = SpmdJob().record();
+  for (std::size_t n = 0; n < profiles.size(); ++n) {  // no two nodes have the same number
+    profiles[n].facts = {{"memory.total", std::to_string(kMemory - 8192 * static_cast<std::int64_t>(n))}};
+  }
+  PeerComparison comparison = compared(profiles);
+  EXPECT_TRUE(comparison.facts.empty());
+  EXPECT_EQ(comparison.sentence.find("other settings"), std::string::npos) << comparison.sentence;
+  profiles[2].facts[0].second = std::to_string(kMemory - 4'294'967'296);
+  comparison = compared(profiles);
+  ASSERT_EQ(comparison.facts.size(), 1U);
+  EXPECT_EQ(comparison.facts[0].nodes, std::vector<std::string>{"n0003"});
+  EXPECT_EQ(drift_in(found_in(comparison, {1, 2})).sentence,
+            "n0003 has memory.total = 133143986176, and the other nodes have 137438896128.");
+  profiles[2].facts[0].second = "unknown";
+  EXPECT_EQ(compared(profiles).facts.size(), 1U);
+}
+
 TEST(ConfigurationFindings, CostNothingWhereTheOthersDoNotWaitForIt) {
   auto elsewhere = with_a_slow_node();
   differ(elsewhere, "n0005", "cpu.power_limit.0", "150000000", "250000000");

@@ -19,6 +19,13 @@ TEST(RuleGpuStarvedIo, NamesStorageWhereCpusAreFree) {
   EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_input").empty());
 }
 
+TEST(RuleGpuStarvedIo, ShowsTheMetricThatCountsTheWaiting) {
+  GpuTraining training = starving(0.6, 0.2, 0.02);
+  training.node.counter("cgroup.io_some", "", then(0.8e9, 0.02e9));
+  EXPECT_EQ(training.findings("gpu.starved_io").at(0).evidence.at(1).metric, "cgroup.io_some");
+  EXPECT_EQ(starving(0.6, 0.2, 0.8).findings("gpu.starved_io").at(0).evidence.at(1).metric, "pressure.io_some");
+}
+
 TEST(RuleGpuStarvedIo, CountsBlockedProcessesWhereTheKernelCountsNoWaiting) {
   GpuTraining training = starving(0.6, 0.2, 0.8);
   training.set("pressure.io_some", R::always(kNaN));

@@ -1,15 +1,13 @@
-// Ranks that wait for each other in collectives: made up here, so that it is known which of them never came.
+// Hangs and stalls of a made-up job, and what looks like them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <set>
-#include <utility>
 
+#include "collective_job.h"
 #include "hdf5schema/basics/clocks.h"
-#include "hdf5schema/basics/not_measured.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
@@ -18,136 +16,8 @@
 namespace reveal::tests::stack_hang_test {
 namespace {
 
-constexpr std::int64_t kUtc = 1'700'000'000 * kSecond;
-constexpr double kCpuOfTick = 1e8;  // ns: of a whole cpu, in a step of the grid
-
-/// From `from` on the absent ranks call nothing; the others make one collective more, and wait in it.
-struct Pause {
-  double from = 0, to = 0;
-  std::set<std::size_t> absent = {};
-  double cpus = 0.01;              // that an absent rank uses
-  double written = 0;              // bytes a second
-  double launches = 0;             // kernels a second
-  bool everybody = true;           // the others do wait
-  std::string calls_another = {};  // the absent ranks enter this one
-};
-
-/// Ranks that reduce something four times a second.
-class Job {
- public:
-  double seconds = 150;
-  std::size_t nodes = 2, ranks_of_node = 2;
-  std::vector<Pause> pauses;
-  double pace = 0.25;
-  bool timed = true;
-  std::function<double(std::size_t)> later = [](std::size_t) { return 0.0; };  // it enters each collective
-  std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not counted
-  std::function<double(std::size_t)> ended = [](std::size_t) { return 1e9; };  // its process, at this time
-  std::string inside = "c10d.work";
-  double cpus_inside = 0.02;
-  bool trains = true;
-  double beside = 0;  // cpus that other processes of the job use
-
-  [[nodiscard]] std::vector<NodeTrace> record() const {
-    std::vector<NodeTrace> traces(nodes);
-    for (std::size_t node = 0; node < nodes; ++node) {
-      Telemetry& telemetry = traces[node].telemetry;
-      telemetry.node = "n" + std::to_string(node + 1);
-      telemetry.begin_utc_ns = kUtc;
-      telemetry.samples = static_cast<std::size_t>(seconds * 10);
-      traces[node].utc_minus_monotonic_ns = kUtc;
-      std::vector<double> job(telemetry.samples, beside * kCpuOfTick);
-      for (std::size_t i = 0; i < ranks_of_node; ++i) add_rank(node * ranks_of_node + i, telemetry, job);
-      add({.metric = "job.cpu_time", .kind = Kind::counter}, job, telemetry);
-    }
-    return traces;
-  }
-
- private:
-  struct Course {
-    std::vector<double> reduced, others, launched;      // when
-    std::vector<std::pair<double, double>> inside;      // from, to
-    std::vector<std::pair<double, const Pause*>> away;  // since when
-  };
-
-  [[nodiscard]] Course course_of(std::size_t rank) const {
-    Course course;
-    std::size_t next = 0;
-    for (double t = 3.02; t < seconds;) {
-      if (next == pauses.size() || t < pauses[next].from) {
-        course.reduced.push_back(t + later(rank));
-        t += pace;
-        continue;
-      }
-      const Pause& pause = pauses[next++];
-      const bool absent = pause.absent.contains(rank);
-      if (absent) course.away.emplace_back(t, &pause);
-      if (absent && !pause.calls_another.empty()) course.others.push_back(t);
-      if (!absent && pause.everybody) course.reduced.push_back(t);
-      if (pause.everybody && (!absent || !pause.calls_another.empty())) course.inside.emplace_back(t, pause.to);
-      for (double at = t; absent && pause.launches > 0 && at < pause.to; at += 1 / pause.launches)
-        course.launched.push_back(at);
-      t = pause.to;
-      if (absent && pause.everybody && t < seconds) course.reduced.push_back(t);
-      t += pace;
-    }
-    return course;
-  }
-
-  /// As a row a second is laid on the grid.
-  [[nodiscard]] std::vector<double> rows_of(const std::vector<double>& times, int skipped) const {
-    std::vector<double> grid(static_cast<std::size_t>(seconds * 10), 0.0);
-    for (std::size_t i = static_cast<std::size_t>(skipped); i < times.size(); ++i) {
-      const auto second = static_cast<std::size_t>(times[i]);
-      for (std::size_t t = second * 10; t < std::min(grid.size(), second * 10 + 10); ++t) grid[t] += 0.1;
-    }
-    return grid;
-  }
-
-  static void add(Channel channel, const std::vector<double>& values, Telemetry& telemetry) {
-    telemetry.channels.push_back(std::move(channel));
-    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
-  }
-
-  void add_rank(std::size_t rank, Telemetry& telemetry, std::vector<double>& job) const {
-    const std::string name = "rank" + std::to_string(rank);
-    const Course course = course_of(rank);
-    const auto counter = [&](const std::string& function, const std::vector<double>& times, int skipped) {
-      add({.metric = "stack.calls", .instance = name + '/' + function, .kind = Kind::counter}, rows_of(times, skipped),
-          telemetry);
-    };
-    counter("gloo.allreduce", course.reduced, unseen(rank));
-    if (!course.others.empty()) counter("gloo.broadcast", course.others, 0);
-    counter(inside, course.reduced, 0);
-    counter("cudaLaunchKernel", course.launched, 0);
-    if (trains) counter("torch.backward", {1.5, 2.5}, 0);
-    std::vector<double> flight(telemetry.samples, 0.0);
-    std::vector<double> cpu(telemetry.samples, 0.8 * kCpuOfTick);
-    std::vector<double> written(telemetry.samples, 0.0);
-    for (const auto& [from, to] : course.inside) {
-      for (std::size_t t = 0; t < flight.size(); ++t) {
-        const double row = std::floor(static_cast<double>(t) / 10);
-        if (row >= from && row < to) flight[t] = (row - from) * 1e9;
-        if (row >= from && row < to) cpu[t] = cpus_inside * kCpuOfTick;
-      }
-    }
-    for (const auto& [from, pause] : course.away) {
-      for (std::size_t t = 0; t < cpu.size(); ++t) {
-        const double row = std::floor(static_cast<double>(t) / 10);
-        if (row < from || row >= pause->to) continue;
-        cpu[t] = pause->cpus * kCpuOfTick;
-        written[t] = pause->written / 10;
-      }
-    }
-    for (std::size_t t = 0; t < cpu.size(); ++t) {
-      if (static_cast<double>(t) / 10 >= ended(rank)) cpu[t] = flight[t] = written[t] = kNaN;
-      if (!std::isnan(cpu[t])) job[t] += cpu[t];
-    }
-    if (timed) add({.metric = "stack.in_flight", .instance = name + '/' + inside}, flight, telemetry);
-    add({.metric = "process.cpu_time", .instance = name, .kind = Kind::counter}, cpu, telemetry);
-    add({.metric = "process.written_by_calls", .instance = name, .kind = Kind::counter}, written, telemetry);
-  }
-};
+using Job = CollectiveJob;
+constexpr std::int64_t kUtc = Job::kUtc;
 
 std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces, std::span<const PythonSamples> python = {},
                                       std::span<const StandingProcess> standing = {}) {
@@ -212,38 +82,20 @@ std::vector<Finding> found_in(const Job& job) {
   return found_in(histories_of(job.record()), job.seconds);
 }
 
-double second_of(std::int64_t utc_ns) {
-  return static_cast<double>(utc_ns - kUtc) * 1e-9;
-}
-
-/// Rank 3 goes away at 80 s, and the job is ended at 150 s.
-Job that_hangs() {
-  Job job;
-  job.pauses = {{.from = 80, .to = 1e6, .absent = {3}}};
-  return job;
-}
-
-/// It comes back at 105 s.
-Job that_stalls() {
-  Job job;
-  job.pauses = {{.from = 80, .to = 105, .absent = {3}}};
-  return job;
-}
-
 void expect_in(const std::string& part, const std::string& sentence) {
   EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
 }
 
 TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
-  const auto found = found_in(that_hangs());
+  const auto found = found_in(job_that_hangs());
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].id, "stack.hang");
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_EQ(found[0].confidence, Confidence::likely);
-  EXPECT_NEAR(second_of(found[0].intervals.at(0).begin_utc_ns), 81, 1);
-  EXPECT_NEAR(second_of(found[0].intervals.at(0).end_utc_ns), 150, 0.2);
+  EXPECT_NEAR(Job::second_of(found[0].intervals.at(0).begin_utc_ns), 81, 1);
+  EXPECT_NEAR(Job::second_of(found[0].intervals.at(0).end_utc_ns), 150, 0.2);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 69, 1);
   expect_in("in the last 69 s that were recorded, from 22:14:41 UTC (81 s into the job) on: ", found[0].sentence);
   expect_in(
@@ -258,7 +110,7 @@ TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
 }
 
 TEST(RuleStackHang, NamesItByItsCallsWhereNoneIsTimed) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.timed = false;
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -268,7 +120,7 @@ TEST(RuleStackHang, NamesItByItsCallsWhereNoneIsTimed) {
 }
 
 TEST(RuleStackHang, NamesItWhereRanksWereFoundLateOrAreAlwaysLate) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.unseen = [](std::size_t rank) { return rank == 1 ? 5 : 0; };
   job.later = [](std::size_t rank) { return rank == 2 ? 0.1 : 0; };
   const auto found = found_in(job);
@@ -277,7 +129,7 @@ TEST(RuleStackHang, NamesItWhereRanksWereFoundLateOrAreAlwaysLate) {
 }
 
 TEST(RuleStackHang, NamesItByTheCallsUnderWayWhereTheHangComesEarly) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].from = 5;
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -286,7 +138,7 @@ TEST(RuleStackHang, NamesItByTheCallsUnderWayWhereTheHangComesEarly) {
 }
 
 TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.ended = [](std::size_t rank) { return rank == 3 ? 82.0 : 1e9; };
   job.pauses[0].cpus = 0.9;
   const auto found = found_in(job);
@@ -296,7 +148,7 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
 }
 
 TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.seconds = 900;
   job.pauses[0].from = 800;
   std::vector<CallHistory> histories = histories_of(job.record());
@@ -317,7 +169,7 @@ TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
 }
 
 TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {2, 3};
   std::vector<CallHistory> histories = histories_of(job.record());
   const auto sentence = [&] {
@@ -400,7 +252,7 @@ TEST(RuleStackHang, DoesNotTakeTheShellInFrontOfTheRanksForARank) {
 }
 
 TEST(RuleStackHang, LeavesOutARankWithWhichTheOthersHaveNeverWorked) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   std::vector<NodeTrace> traces = job.record();
   for (Channel& channel : traces[0].telemetry.channels) {
     if (channel.metric.starts_with("stack.") && channel.instance.starts_with("rank0/")) channel.metric = "another";
@@ -412,7 +264,7 @@ TEST(RuleStackHang, LeavesOutARankWithWhichTheOthersHaveNeverWorked) {
 }
 
 TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.ended = [](std::size_t rank) { return rank < 2 ? 140.0 : 1e9; };
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -420,7 +272,7 @@ TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
 }
 
 TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].calls_another = "gloo.broadcast";
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -449,7 +301,7 @@ std::vector<NodeTrace> recorded_of_mpi(const Job& job, const std::string& in_eac
 
 // A rank that broadcasts on a communicator of its own, before all compute until the time limit comes.
 TEST(RuleStackHang, IsSilentWhereRanksMayComputeBehindDifferentCalls) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.timed = false;
   job.pauses[0].calls_another = "MPI_Bcast";
   auto found = found_in(histories_of(recorded_of_mpi(job)));
@@ -467,7 +319,7 @@ TEST(RuleStackHang, IsSilentWhereRanksMayComputeBehindDifferentCalls) {
 
 // A program with a prompt, whose first rank tells the others what to do, until it is cancelled.
 TEST(RuleStackHang, IsUnsureWhereRanksMayWaitForTheNextOrder) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.timed = job.trains = false;
   job.pauses[0].absent = {0};
   const auto reduces = found_in(histories_of(recorded_of_mpi(job)));
@@ -484,7 +336,7 @@ TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
   const auto standing = standing_ranks([](std::size_t rank) {
     return collectives(rank == 3 ? 309 : 310, {4096, 4096, 4096}, 0);
   });
-  const auto found = found_in(histories_of(that_hangs().record(), {}, standing));
+  const auto found = found_in(histories_of(job_that_hangs().record(), {}, standing));
   ASSERT_EQ(found.size(), 1U);
   expect_in(
       "rank2 on n2 waited in gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks) for rank3 on n2, which did not "
@@ -499,7 +351,7 @@ TEST(RuleStackHang, NamesTheRankThatIsBehindOnACommunicatorByTheNumberOfItsCalls
     last.order = 1;
     return last;
   });
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.timed = false;
   std::vector<NodeTrace> traces = job.record();
   for (std::size_t i = 0; i < traces[1].telemetry.channels.size(); ++i) {  // a pipeline: totals say nothing
@@ -533,7 +385,7 @@ TEST(RuleStackHang, NamesTheRankThatIsBehindOnACommunicatorByTheNumberOfItsCalls
 }
 
 TEST(RuleStackHang, TellsOfRanksThatCalledWithDifferentSizes) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {};
   job.inside = "cudaStreamSynchronize";  // which has nothing to wait for but the collectives
   const auto found_with = [&](std::int64_t bytes, std::int64_t id) {
@@ -561,7 +413,7 @@ TEST(RuleStackHang, TellsOfRanksThatCalledWithDifferentSizes) {
 }
 
 TEST(RuleStackHang, TellsSizesApartWhereCallsHaveNoNumbers) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {};
   const auto sentence_with = [&](const std::vector<std::int64_t>& of_3, std::int64_t calls = 310) {
     const auto standing = standing_ranks([&](std::size_t rank) {
@@ -585,7 +437,7 @@ TEST(RuleStackHang, TellsSizesApartWhereCallsHaveNoNumbers) {
 }
 
 TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {};
   std::vector<CallHistory> histories = histories_of(job.record());
   const auto found = found_in(histories, job.seconds, {"n3"});
@@ -600,7 +452,7 @@ TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
 }
 
 TEST(RuleStackHang, NamesNoRankThatIsNoMemberOfTheCommunicator) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {2, 3};
   auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -619,7 +471,7 @@ TEST(RuleStackHang, NamesNoRankThatIsNoMemberOfTheCommunicator) {
 }
 
 TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {};
   const auto found_with = [&job](std::int64_t ranks) {
     auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
@@ -639,7 +491,7 @@ TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
 }
 
 TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].absent = {};
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -658,7 +510,7 @@ TEST(RuleStackHang, TellsWherePythonStood) {
     waits.samples.push_back({.time_ns = second * kSecond, .place = 0});
   }
   const PythonSamples python[] = {away, waits};
-  const auto found = found_in(histories_of(that_hangs().record(), python));
+  const auto found = found_in(histories_of(job_that_hangs().record(), python));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(
       found[0].main_threads,
@@ -667,19 +519,19 @@ TEST(RuleStackHang, TellsWherePythonStood) {
 }
 
 TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.pauses[0].cpus = 0.9;
   EXPECT_TRUE(found_in(job).empty()) << "it computes: a validation, a compilation";
-  job = that_hangs();
+  job = job_that_hangs();
   job.pauses[0].written = 50e6;
   EXPECT_TRUE(found_in(job).empty()) << "it writes a checkpoint";
-  job = that_hangs();
+  job = job_that_hangs();
   job.pauses[0].launches = 5;
   EXPECT_TRUE(found_in(job).empty()) << "its GPU computes";
-  job = that_hangs();
+  job = job_that_hangs();
   job.beside = 0.7;
   EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
-  Job moves = that_hangs();
+  Job moves = job_that_hangs();
   moves.pauses[0].absent = {};
   ASSERT_EQ(found_in(moves).size(), 1U);
   moves.cpus_inside = 0.6;
@@ -687,26 +539,26 @@ TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
   std::vector<NodeTrace> traces = job.record();
   Telemetry& telemetry = traces[1].telemetry;  // that process is measured by itself, and it runs Python
   telemetry.channels.push_back({.metric = "process.cpu_time", .instance = "slot9", .kind = Kind::counter});
-  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.7 * kCpuOfTick);
+  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.7 * Job::kCpuOfTick);
   telemetry.channels.push_back({.metric = "stack.calls", .instance = "slot9/python.gc", .kind = Kind::counter});
   telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.1);
   EXPECT_TRUE(found_in(histories_of(traces)).empty());
 }
 
 TEST(RuleStackHang, IsSilentOnAServiceThatWaitsForRequests) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.trains = false;
   EXPECT_TRUE(found_in(job).empty());
   job.pauses[0].to = 105;
   EXPECT_TRUE(found_in(job).empty());
-  job = that_hangs();
+  job = job_that_hangs();
   job.trains = false;
   job.ended = [](std::size_t rank) { return rank == 3 ? 82.0 : 1e9; };
   EXPECT_EQ(found_in(job).size(), 1U) << "the process to which they would come has ended";
 }
 
 TEST(RuleStackHang, DoesNotTakeTenMinutesForAValidation) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.seconds = 800;
   job.pauses[0].cpus = 0.9;
   const auto found = found_in(job);
@@ -731,16 +583,16 @@ TEST(RuleStackHang, IsSilentOnHealthyJobs) {
   EXPECT_TRUE(found_in(computes).empty()) << "all ranks compute to the end";
   computes.pauses[0].cpus = 0.01;
   EXPECT_TRUE(found_in(computes).empty()) << "and do not wait in any collective that is known";
-  Job late = that_hangs();
+  Job late = job_that_hangs();
   late.pauses[0].from = 128;
   EXPECT_TRUE(found_in(late).empty()) << "the last seconds of a job";
-  Job alone = that_hangs();
+  Job alone = job_that_hangs();
   alone.nodes = alone.ranks_of_node = 1;
   EXPECT_TRUE(found_in(alone).empty()) << "a process alone waits for nobody";
 }
 
 TEST(RuleStackHang, IsToldWithinFifteenSecondsWhileTheJobGoesOn) {
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.seconds = 91;
   const auto seen = seen_in(job);
   ASSERT_EQ(seen.size(), 1U);
@@ -762,7 +614,7 @@ TEST(RuleStackHang, IsToldWithinFifteenSecondsWhileTheJobGoesOn) {
 }
 
 TEST(RuleStackHang, IsSilentSoEarlyOnHealthyJobs) {
-  Job usual = that_hangs();
+  Job usual = job_that_hangs();
   usual.seconds = 96;
   ASSERT_EQ(seen_in(usual).size(), 1U);
   Job job = usual;
@@ -798,14 +650,14 @@ TEST(RuleStackHang, IsSilentSoEarlyOnHealthyJobs) {
 }
 
 TEST(RuleStackHang, LeavesOutAProcessThatMadeAFewCollectives) {
-  std::vector<CallHistory> histories = histories_of(that_hangs().record());
+  std::vector<CallHistory> histories = histories_of(job_that_hangs().record());
   histories[0].ranks.push_back({.rank = "slot4", .calls = 2, .quiet = {}});
   EXPECT_EQ(found_in(histories).size(), 1U);
 }
 
 TEST(RuleStackHang, NamesNoRankOfAPipeline) {
   // Its stages make different numbers of collectives: which of them is behind is unknown.
-  Job job = that_hangs();
+  Job job = job_that_hangs();
   job.timed = false;
   std::vector<NodeTrace> traces = job.record();
   for (std::size_t i = 0; i < traces[1].telemetry.channels.size(); ++i) {
@@ -830,7 +682,7 @@ NodeSummary summary_of_node(const NodeTrace& trace, const std::string& state) {
 }
 
 TEST(RuleStackHang, IsOnlyOfJobsThatDidNotEndWell) {
-  const std::vector<NodeTrace> traces = that_hangs().record();
+  const std::vector<NodeTrace> traces = job_that_hangs().record();
   for (const char* state : {"TIMEOUT", "FAILED", "", "COMPLETED"}) {
     const Report report =
         merge_summaries({summary_of_node(traces[0], state), summary_of_node(traces[1], state)}, {}, {});
@@ -842,7 +694,7 @@ TEST(RuleStackHang, IsOnlyOfJobsThatDidNotEndWell) {
 
 TEST(RuleStackHang, IsFoldedIntoItsCauseOnTheNode) {
   for (const char* id : {"job.stopped", "mem.oom_killed"}) {
-    std::vector<Finding> all = found_in(that_hangs());
+    std::vector<Finding> all = found_in(job_that_hangs());
     ASSERT_EQ(all.size(), 1U);
     Finding cause;
     cause.id = id;
@@ -858,7 +710,7 @@ TEST(RuleStackHang, IsFoldedIntoItsCauseOnTheNode) {
 
 TEST(RuleStackHang, BelievesNoSummary) {
   constexpr std::int64_t kLarge = INT64_MAX;
-  const std::vector<CallHistory> good = histories_of(that_hangs().record());
+  const std::vector<CallHistory> good = histories_of(job_that_hangs().record());
   for (const std::int64_t number : {kLarge, -kLarge, std::int64_t{0}, std::int64_t{-1}}) {
     std::vector<CallHistory> histories = good;
     QuietTime& quiet = histories[0].ranks[0].quiet[0];
@@ -884,7 +736,7 @@ TEST(RuleStackHang, BelievesNoSummary) {
 }
 
 TEST(RuleStackStall, NamesTheRankForWhichAllWaited) {
-  const auto found = found_in(that_stalls());
+  const auto found = found_in(job_that_stalls());
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].id, "stack.stall");
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
@@ -897,7 +749,7 @@ TEST(RuleStackStall, NamesTheRankForWhichAllWaited) {
 }
 
 TEST(RuleStackStall, TellsThatAllRanksWereInOneCollective) {
-  Job job = that_stalls();
+  Job job = job_that_stalls();
   job.pauses[0].absent = {};
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
@@ -906,99 +758,29 @@ TEST(RuleStackStall, TellsThatAllRanksWereInOneCollective) {
 }
 
 TEST(RuleStackStall, IsSilentOnWhatJobsDo) {
-  Job job = that_stalls();
+  Job job = job_that_stalls();
   job.pauses[0].cpus = 0.5;
   EXPECT_TRUE(found_in(job).empty()) << "a validation by one rank";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses[0].written = 1e8;
   EXPECT_TRUE(found_in(job).empty()) << "a checkpoint";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses[0].absent = {};
   job.cpus_inside = 0.6;
   EXPECT_TRUE(found_in(job).empty()) << "a collective of much data";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses[0].from = 20;
   job.pauses[0].to = 45;
   EXPECT_TRUE(found_in(job).empty()) << "start-up";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses.push_back({.from = 120, .to = 135, .absent = {3}});
   EXPECT_TRUE(found_in(job).empty()) << "it comes again";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses[0].everybody = false;
   EXPECT_TRUE(found_in(job).empty()) << "ranks that do not wait";
-  job = that_stalls();
+  job = job_that_stalls();
   job.pauses[0].to = 88;
   EXPECT_TRUE(found_in(job).empty()) << "some seconds";
-}
-
-TEST(CallHistory, IsKeptInTheSummaryOfTheNode) {
-  const NodeTrace trace = that_stalls().record()[1];
-  NodeSummary summary;
-  summary.node = "n2";
-  summary.profile = profile_of(trace.telemetry, {});
-  summary.calls = call_history_of(trace.telemetry);
-  ASSERT_EQ(summary.calls.ranks.size(), 2U);
-  const RankCalls& absent = summary.calls.ranks[1];
-  EXPECT_EQ(absent.rank, "rank3");
-  ASSERT_EQ(absent.quiet.size(), 1U);
-  EXPECT_EQ(calls_before(absent.quiet[0]).size(), 32U);
-  EXPECT_EQ(absent.quiet[0].last, "gloo.allreduce");
-  EXPECT_TRUE(absent.quiet[0].timed);
-  EXPECT_EQ(absent.quiet[0].inside, "");
-  EXPECT_EQ(summary.calls.ranks[0].quiet.at(0).inside, "c10d.work");
-  summary.calls.ranks[0].quiet[0].communicators = {collectives(310, {4096, -1}, 77)};
-  const NodeSummary again = parse_summary(render_summary(summary));
-  EXPECT_EQ(again.calls.ranks.size(), 2U);
-  EXPECT_EQ(again.calls.ranks[1].quiet[0].calls, absent.quiet[0].calls);
-  EXPECT_EQ(again.calls.ranks[1].quiet[0].before, absent.quiet[0].before);
-  EXPECT_EQ(again.calls.ranks[1].quiet[0].begin_utc_ns, absent.quiet[0].begin_utc_ns);
-  EXPECT_EQ(again.calls.ranks[0].quiet[0].communicators, summary.calls.ranks[0].quiet[0].communicators);
-}
-
-TEST(CallHistory, TakesALongGapInTheRowsForNoQuietTime) {
-  NodeTrace trace = that_stalls().record()[1];
-  for (std::size_t i = 0; i < trace.telemetry.channels.size(); ++i) {
-    if (trace.telemetry.channels[i].metric != "stack.calls") continue;
-    const auto series = trace.telemetry.series(i);
-    std::fill(series.begin() + 850, series.begin() + 1100, kNaN);
-  }
-  for (const RankCalls& rank : call_history_of(trace.telemetry).ranks) {
-    for (const QuietTime& quiet : rank.quiet) EXPECT_LT(quiet.seconds(), 10);
-  }
-}
-
-/// A rank that once called a broadcast, and else an allreduce, with so many calls in each tenth of a second.
-Telemetry reducing(const std::function<double(double second)>& calls) {
-  Telemetry telemetry;
-  telemetry.node = "n1";
-  telemetry.begin_utc_ns = kUtc;
-  telemetry.samples = 1500;
-  for (const char* function : {"rank0/gloo.broadcast", "rank0/gloo.allreduce"}) {
-    telemetry.channels.push_back({.metric = "stack.calls", .instance = function, .kind = Kind::counter});
-  }
-  for (std::size_t t = 0; t < telemetry.samples; ++t) telemetry.values.push_back(t == 30 ? 1 : 0);
-  for (std::size_t t = 0; t < telemetry.samples; ++t) {
-    telemetry.values.push_back(calls(static_cast<double>(t) * telemetry.step_seconds));
-  }
-  return telemetry;
-}
-
-// Another function, which is seldom called, is counted meanwhile.
-TEST(CallHistory, TakesTheRestOfAFunctionForNoQuietTime) {
-  const auto history =
-      call_history_of(reducing([](double second) { return second >= 60 && second < 90 ? kNaN : 0.4; }));
-  ASSERT_EQ(history.ranks.size(), 1U);
-  EXPECT_TRUE(history.ranks[0].quiet.empty());
-}
-
-TEST(CallHistory, SeesARankStandStillFromTheEndOfARestOn) {
-  const auto history = call_history_of(reducing([](double second) {
-    return second < 60 ? 0.4 : second < 90 ? kNaN : 0;
-  }));
-  ASSERT_EQ(history.ranks.size(), 1U);
-  ASSERT_EQ(history.ranks[0].quiet.size(), 1U);
-  EXPECT_TRUE(history.ranks[0].quiet[0].to_the_end);
-  EXPECT_NEAR(second_of(history.ranks[0].quiet[0].begin_utc_ns), 90, 0.2);
 }
 
 }  // namespace
