@@ -44,7 +44,7 @@ class RetryRound {
       : retry_(retry), settings_(settings), queue_(retry.state), end_(Clock::now() + retry.limit) {}
 
   MailOutcome run() {
-    if (!retry_.dry_run) queue_.recover(retry_.now_utc_ns);
+    if (!retry_.dry_run) outcome_.problems = queue_.recover(retry_.now_utc_ns);
     for (const QueuedMail& mail : queue_.waiting()) {
       if (left().count() <= 0) break;
       if (retry_.which == RetryMails::due && mail.next_utc_ns > retry_.now_utc_ns) continue;

@@ -5,8 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/mail/mail_job.h"
@@ -111,6 +113,19 @@ class MailJobs : public ::testing::Test {
             .host = "mgmt1",
             .now_utc_ns = kNow + std::chrono::nanoseconds(hours).count(),
             .limit = std::chrono::seconds(10)};
+  }
+
+  /// In a process of its own, which is killed while the mail program has the mail.
+  void mail_and_be_killed(const MailJob& mail) {
+    const Words program = std::exchange(settings_.sendmail, {work_ + "/killer"});
+    std::ofstream(work_ + "/killer") << "#!/bin/sh\nkill -9 $PPID\n";
+    fs::permissions(work_ + "/killer", fs::perms::owner_all);
+    ChildProcess child = fork_child([&] {
+      static_cast<void>(mail_job(mail, settings_));
+      return 0;
+    });
+    EXPECT_TRUE(WIFSIGNALED(child.wait()));
+    settings_.sendmail = program;
   }
 
   [[nodiscard]] std::size_t sent() const {
@@ -435,6 +450,56 @@ TEST_F(MailJobs, DoNotRepeatAMailThatWasSentByHandMeanwhile) {
 
 TEST_F(MailJobs, GiveAMailUpAfterThreeDaysWithALine) {
   use_program("cat >/dev/null; exit 75");
+TEST_F(MailJobs, SendTheMailsOfAProcessThatWasKilled) {
+  settings_.repeat_days = 7;
+  mail_and_be_killed(counted_job());
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(0)), settings_).items.empty()) << "it may still be at work";
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(outcome.items.size(), 2U) << "also that which was to follow";
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[1].state, MailState::sent);
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_EQ(mail_job(counted_job(), settings_).items.at(1).state, MailState::held_back) << "the user knows the finding";
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(2)), settings_).items.empty());
+}
+
+TEST_F(MailJobs, SendTheMailsOfARetryThatWasKilled) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  mail_and_be_killed(counted_job());
+  const Words program = std::exchange(settings_.sendmail, {work_ + "/killer"});
+  ChildProcess child = fork_child([&] {
+    static_cast<void>(retry_mails(later(std::chrono::hours(1)), settings_));
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(child.wait()));
+  settings_.sendmail = program;
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(2)), settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+}
+
+TEST_F(MailJobs, SendTheMailOfAnArrayWhoseLastProcessWasKilled) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  mail_and_be_killed(task_of_array(2, "outsider", 6, ArrayState::ended));
+  MailRetry retry = later(std::chrono::hours(2), RetryMails::all);
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  const MailOutcome outcome = retry_mails(retry, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_NE(outcome.items[0].message.subject.find("2 tasks with a finding; worst: task 1"), std::string::npos);
+}
+
+TEST_F(MailJobs, LeaveNothingInTheQueueWhereNoMailWasSent) {
+  settings_.per_hour = 0;
+  MailJob capped = job("outsider");
+  capped.state = work_ + "/state";
+  EXPECT_EQ(mail_job(capped, settings_).items.at(0).state, MailState::held_back);
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
+}
+
   MailJob failing = job("outsider");
   failing.state = work_ + "/state";
   settings_.admins.clear();
