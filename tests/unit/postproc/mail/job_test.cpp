@@ -348,6 +348,32 @@ TEST_F(MailJobs, GiveTheMailOfAnArrayUpAfterThreeDays) {
   EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
 }
 
+TEST_F(MailJobs, SendTheMailOfAnArrayLaterWithoutATaskWhoseReportIsDamaged) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(2, "outsider", 5, ArrayState::running), settings_));
+  std::ofstream(work_ + "/job1/report.json") << "half of";
+  MailRetry retry = later(std::chrono::hours(2));
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  const MailOutcome outcome = retry_mails(retry, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_NE(outcome.items[0].message.subject.find("4710_2"), std::string::npos) << outcome.items[0].message.subject;
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, GiveTheMailOfAnArrayUpWhoseReportsCannotBeRead) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  std::ofstream(work_ + "/job1/report.json") << "half of";
+  EXPECT_EQ(retry_mails(later(std::chrono::hours(71)), settings_).problems.size(), 1U);
+  EXPECT_EQ(ArrayTasks(work_ + "/state").all("4710", "ada").size(), 1U);
+  const Words problems = retry_mails(later(std::chrono::hours(73)), settings_).problems;
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_TRUE(problems[1].starts_with("the mail about array job 4710 is given up: ")) << problems[1];
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
 TEST_F(MailJobs, LeaveATaskOutWhoseReportIsGone) {
   settings_.admins.clear();
   static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
