@@ -85,6 +85,7 @@ class RetryRound {
   void add(MailOutcome& one) {
     outcome_.failed = outcome_.failed || one.failed;
     std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+    std::move(one.problems.begin(), one.problems.end(), std::back_inserter(outcome_.problems));
   }
 
   void send(const QueuedMail& mail) {
@@ -144,8 +145,8 @@ class RetryRound {
         if (is_gone(task.directory) && !retry_.dry_run) ArrayTasks(retry_.state).remove(task);
       }
     }
-  }
     if (late) give_up(array.tasks.front(), failure);
+  }
 
   void give_up(const ArrayTask& task, const std::string& why) {
     ArrayTasks kept(retry_.state);
@@ -180,8 +181,8 @@ class RetryRound {
 
 MailOutcome retry_mails(const MailRetry& retry, const MailSettings& settings) {
   MailOutcome outcome;
-  if (!settings.enabled || is_switched_off(settings)) {
-    outcome.why_not.emplace_back("mail is switched off");
+  if (std::string why = why_no_mail(settings); !why.empty()) {
+    outcome.why_not.push_back(std::move(why));
     return outcome;
   }
   return RetryRound(retry, settings).run();

@@ -561,6 +561,21 @@ TEST_F(MailJobs, TryAgainWhereAReportCannotBeReadNow) {
   EXPECT_EQ(MailQueue(failing.state).waiting()[0].tries, 2);
 }
 
+TEST_F(MailJobs, TellWhyALateMailIsNotTheRequestedOne) {
+  use_program("cat >/dev/null; exit 75");
+  settings_.admins.clear();
+  MailJob wish = job("outsider");
+  wish.state = work_ + "/state";
+  wish.request.asked = "victim@other.net";
+  const Words refused{
+      "no mail to victim@other.net: it is neither your address in Slurm (--mail-user) nor an address of example.org"};
+  EXPECT_EQ(mail_job(wish, settings_).problems, refused);
+  use_program("cat > " + work_ + "/sent.$$");
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  EXPECT_EQ(outcome.problems, refused);
+  EXPECT_EQ(sent(), 1U);
+}
+
 TEST_F(MailJobs, TellAUserOfTheSameFindingOnceAWeek) {
   settings_.repeat_days = 7;
   settings_.admins.clear();
