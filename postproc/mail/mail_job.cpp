@@ -328,6 +328,7 @@ class MailsOfJob {
     MailOutcome::Item item;
     item.to = plan_.user;
     item.state = MailState::held_back;
+    item.later = true;  // a queued one stays
     item.why = "the mail about array job " + job_.array + " comes when its last task has ended";
     add(std::move(item));
   }

@@ -41,7 +41,7 @@ struct MailOutcome {
     MailMessage message;
     MailState state = MailState::failed;
     std::string why;       // held back or failed; of a dry run, why it would be sent
-    bool later = false;    // held back for this hour only
+    bool later = false;    // held back for now only
     bool queued = false;   // failed, and is tried again
     bool spooled = false;  // left for the site's mailer, where `state` is sent
   };

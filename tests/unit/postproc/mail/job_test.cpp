@@ -450,32 +450,6 @@ TEST_F(MailJobs, KeepMailsThatFailUntilTheServerIsBack) {
   EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
 }
 
-TEST_F(MailJobs, ComposeALateMailFromTheReportOfThatTime) {
-  use_program("cat >/dev/null; exit 75");
-  MailJob failing = job("outsider");
-  failing.state = work_ + "/state";
-  settings_.admins.clear();
-  static_cast<void>(mail_job(failing, settings_));
-  static_cast<void>(job("many_nodes"));  // another report in the same directory
-  use_program("cat > " + work_ + "/sent.$$");
-  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
-  ASSERT_EQ(outcome.items.size(), 1U);
-  EXPECT_NE(outcome.items[0].message.subject.find("job 4710_3"), std::string::npos) << outcome.items[0].message.subject;
-}
-
-TEST_F(MailJobs, DoNotRepeatAMailThatWasSentByHandMeanwhile) {
-  use_program("cat >/dev/null; exit 75");
-  MailJob failing = job("outsider");
-  failing.state = work_ + "/state";
-  static_cast<void>(mail_job(failing, settings_));
-  use_program("cat > " + work_ + "/sent.$$");
-  static_cast<void>(mail_job(failing, settings_));
-  EXPECT_EQ(sent(), 2U);
-  EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
-}
-
-TEST_F(MailJobs, GiveAMailUpAfterThreeDaysWithALine) {
-  use_program("cat >/dev/null; exit 75");
 TEST_F(MailJobs, SendTheMailsOfAProcessThatWasKilled) {
   settings_.repeat_days = 7;
   mail_and_be_killed(counted_job());
@@ -526,6 +500,32 @@ TEST_F(MailJobs, LeaveNothingInTheQueueWhereNoMailWasSent) {
   EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
 }
 
+TEST_F(MailJobs, ComposeALateMailFromTheReportOfThatTime) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  settings_.admins.clear();
+  static_cast<void>(mail_job(failing, settings_));
+  static_cast<void>(job("many_nodes"));  // another report in the same directory
+  use_program("cat > " + work_ + "/sent.$$");
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_NE(outcome.items[0].message.subject.find("job 4710_3"), std::string::npos) << outcome.items[0].message.subject;
+}
+
+TEST_F(MailJobs, DoNotRepeatAMailThatWasSentByHandMeanwhile) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  static_cast<void>(mail_job(failing, settings_));
+  use_program("cat > " + work_ + "/sent.$$");
+  static_cast<void>(mail_job(failing, settings_));
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
+}
+
+TEST_F(MailJobs, GiveAMailUpAfterThreeDaysWithALine) {
+  use_program("cat >/dev/null; exit 75");
   MailJob failing = job("outsider");
   failing.state = work_ + "/state";
   settings_.admins.clear();
@@ -606,6 +606,23 @@ TEST_F(MailJobs, TellOfAnotherCommandAnotherUserAndAtOwnRequest) {
   run = counted_job();
   run.request.asked = "yes";
   EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, KeepTheMailOfATaskWhoseNodeCountsAloneWhileItsArrayRuns) {
+  settings_.admins.clear();
+  use_program("cat >/dev/null; exit 75");
+  MailJob task = task_of_array(1, "outsider", 5, ArrayState::running);
+  task.all_tasks = false;
+  EXPECT_TRUE(mail_job(task, settings_).items.at(0).queued);
+  use_program("cat > " + work_ + "/sent.$$");
+  MailRetry retry = later(std::chrono::hours(1));
+  retry.array_state = [](const std::string&) { return ArrayState::running; };
+  EXPECT_EQ(retry_mails(retry, settings_).items.at(0).state, MailState::held_back);
+  EXPECT_EQ(MailQueue(task.state).waiting().size(), 1U);
+  retry = later(std::chrono::hours(3));
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  EXPECT_EQ(retry_mails(retry, settings_).items.at(0).state, MailState::sent);
+  EXPECT_TRUE(MailQueue(task.state).waiting().empty());
 }
 
 TEST_F(MailJobs, CountNoFindingOfAMailThatFailed) {
