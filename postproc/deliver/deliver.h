@@ -70,8 +70,8 @@ struct Candidate {
 /// directory. Unknown values of the pattern (%x, %A, %a) become the job's id.
 [[nodiscard]] std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request);
 
-/// Where the directory is now: once all nodes are in, one of them renames it to the name that only the controller has,
-/// and writes the new name into it.
+/// Where the directory is now: once all nodes are in, the one that builds the report first renames it to the name that
+/// only the controller has, and writes the new name into it.
 [[nodiscard]] std::filesystem::path delivered_to(const Delivery& delivery);
 
 /// The names of the job, queried once when this node has its directory, so that they are there before the traces;
