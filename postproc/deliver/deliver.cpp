@@ -474,6 +474,11 @@ DeliverSettings deliver_settings(const Config& config) {
           .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
 }
 
+std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept {
+  constexpr double kSlowNode = 3;  // relative to the estimate
+  return std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
+}
+
 EpilogLimits epilog_limits(double pace) {
   const DeliverSettings settings{.pace = pace};
   const double own = kUnderLoad * settings.pace * expected_analysis_seconds(1, false);

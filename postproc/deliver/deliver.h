@@ -43,6 +43,9 @@ struct Delivery {
   Descriptor folder;                // `directory`, also once another node has renamed it
 };
 
+/// The longest time after the epilog in which a node of the job analyses its trace: the estimate is for an idle cpu.
+[[nodiscard]] std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept;
+
 /// The largest job whose report needs no job of its own, on a node of this pace.
 struct EpilogLimits {
   std::size_t nodes = 0;

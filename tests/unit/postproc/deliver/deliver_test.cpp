@@ -507,6 +507,13 @@ TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
   EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
 }
 
+TEST_F(Deliver, WaitsForTheReportAsLongAsASlowerNodeAnalysesItsTrace) {
+  Delivery delivery;
+  EXPECT_EQ(longest_analysis(delivery), std::chrono::seconds(0));
+  delivery.seconds_after_epilog = 100;
+  EXPECT_EQ(longest_analysis(delivery), std::chrono::seconds(300));
+}
+
 TEST_F(Deliver, BuildsTheSameReportFromTracesAndFromSummaries) {
   spool_of_ten_minutes("n01");
   spool_of_ten_minutes("n02");
