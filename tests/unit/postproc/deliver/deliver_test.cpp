@@ -680,11 +680,30 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
                            .downsample_traces = true};
   EXPECT_EQ(shell_text(command, job, "/home/ada/reveal-4711"),
             "'/usr/bin/reveal' report '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --expect 'n[01-02]' "
-            "--retain 'summary' && '/usr/bin/reveal' mail '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' "
-            "--to 'yes' --mail-user 'ada@example.org' --user 'ada' --array '4710' --state "
+            "--retain 'summary' && REVEAL_MAIL_TO='yes' REVEAL_MAIL_USER='ada@example.org' '/usr/bin/reveal' mail "
+            "'/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --user 'ada' --array '4710' --state "
             "'/home/ada/.local/state/reveal/mail/hydra'");
   command = {.program = "reveal"};
   EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
+}
+
+TEST(ReportJob, IsSubmittedWithoutTheUsersRequestInACommandLine) {
+  const TemporaryDirectory directory;
+  const fs::path sbatch = directory.path() / "sbatch";
+  std::ofstream(sbatch) << "#!/bin/sh\necho \"$@\" >" << directory.path().string() << "/words; cat >"
+                        << directory.path().string() << "/script\n";
+  fs::permissions(sbatch, fs::perms::owner_all);
+  const std::string path = process_environment("PATH");
+  ::setenv("PATH", (directory.path().string() + ":" + path).c_str(), 1);
+  SlurmJob job;
+  job.place.id = "4711";
+  EXPECT_EQ(submit_report_job(job, "/d", "REVEAL_MAIL_TO='ada@example.org' reveal mail", std::chrono::seconds(9)), "");
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(read_text_file(directory.path() / "words", 1000),
+            "--reveal=off --parsable --dependency=afterany:4711 --job-name=reveal-report --time=15 --output=/dev/null "
+            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1\n");
+  EXPECT_EQ(read_text_file(directory.path() / "script", 1000),
+            "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
 }
 
 TEST(ReportJob, ReadsTheSummariesOfLargeJobsInSteps) {
