@@ -22,7 +22,7 @@ struct MailJob {
   bool all_tasks = true;              // the array's tasks share `state`; where each node has one, each sends a mail
   ArrayStateOf array_state = {};      // asks Slurm; nothing: unknown
   std::string state;                  // directory that counts mails and keeps those that failed; "" does neither
-  std::optional<Audience> only = {};  // recipients of a mail that is tried again
+  std::optional<Audience> only = {};  // only to these: a mail that is tried again, or that of a drill
   bool admins_notified = false;       // likewise: the administrators have theirs
   bool dry_run = false;
   std::string host;
