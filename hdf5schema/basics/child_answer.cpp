@@ -4,22 +4,38 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-#include <string_view>
-
-#include "hdf5schema/basics/child_process.h"
-#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kAfterKill{200};
-constexpr std::chrono::milliseconds kAfterAnswer{10'000};  // its end closed the pipe
 
 }  // namespace
 
-ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
+ChildAnswer hear_child(ChildProcess& child, const Descriptor& from, const AnswerLimits& limits) {
   ChildAnswer heard;
+  const auto end = std::chrono::steady_clock::now() + limits.time;
+  bool closed = false;
+  while (heard.text.size() <= limits.bytes) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd wait{from.get(), POLLIN, 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
+    char part[65536];
+    const ssize_t got = ::read(from.get(), part, sizeof part);
+    if (got < 0 && errno == EINTR) continue;
+    closed = got == 0;
+    if (got <= 0) break;
+    heard.text.append(part, static_cast<std::size_t>(got));
+  }
+  heard.ended = closed && child.wait(limits.after_answer).has_value();
+  if (!heard.ended) child.kill(kAfterKill);
+  heard.complete = heard.ended && child.status() == 0;
+  return heard;
+}
+
+ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
   Pipe pipe = open_pipe();
   ChildProcess child;
   if (pipe.read) {
@@ -28,26 +44,9 @@ ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono:
       return write_all(kept, answer()) ? 0 : 1;
     });
   }
-  if (!child) {
-    heard.start_error = errno;
-    return heard;
-  }
+  if (!child) return {.start_error = errno, .text = {}};
   pipe.write.close();
-  const auto end = std::chrono::steady_clock::now() + limit;
-  bool ended = false;
-  while (heard.text.size() < most) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd wait{pipe.read.get(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) break;
-    char part[16384];
-    const ssize_t got = ::read(pipe.read.get(), part, sizeof part);
-    ended = got == 0;
-    if (got <= 0) break;
-    heard.text.append(part, static_cast<std::size_t>(got));
-  }
-  if (!ended) child.signal(SIGKILL);
-  heard.complete = child.wait(ended ? kAfterAnswer : kAfterKill) == 0 && ended;
-  return heard;
+  return hear_child(child, pipe.read, {.time = limit, .bytes = most});
 }
 
 }  // namespace reveal

@@ -10,14 +10,15 @@ namespace reveal {
 /// over if its process is gone or if it is too old. https://man7.org/linux/man-pages/man2/open.2.html
 class ReportLease {
  public:
-  ReportLease(const std::string& directory, const std::string& node) noexcept
-      : path_(directory + "/.report.lease"), node_(node) {}
+  ReportLease(const std::string& directory, const std::string& node) : node_(node) { follow(directory); }
   ~ReportLease();
   ReportLease(const ReportLease&) = delete;
   ReportLease& operator=(const ReportLease&) = delete;
 
   /// True if the lease is now ours. False while another holds it.
   [[nodiscard]] bool take();
+  /// The directory has another name now.
+  void follow(const std::string& directory) { path_ = directory + "/.report.lease"; }
   /// After take() returned false: the errno if no lease can be made here; 0 while another holds it.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <pwd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -19,8 +18,10 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include "hdf5schema/basics/call_filter.h"
+#include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -278,23 +279,6 @@ void print_nothing() {
     throw system_error("/dev/null", errno);
 }
 
-/// False when there was more than a child may answer, or no end of it in time.
-bool receive_answer(int fd, const ConfinedLimits& limits, std::string& answer) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + limits.time;
-  char part[65536];
-  while (answer.size() <= limits.answer) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
-    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) == 0) return false;
-    const ssize_t got = ::read(fd, part, sizeof part);
-    if (got == 0) return true;
-    if (got < 0 && errno != EINTR) return false;
-    if (got > 0) answer.append(part, static_cast<std::size_t>(got));
-  }
-  return false;
-}
-
 std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || status.st_uid == me) return std::nullopt;
@@ -397,13 +381,10 @@ std::string query_confined(const fs::path& directory, const ConfinedLimits& limi
   });
   if (!child) throw system_error(directory.string(), errno);
   answers.write.close();
-  std::string answer;
-  if (!receive_answer(answers.read.get(), limits, answer)) {
-    child.kill(std::chrono::seconds(1));
-    throw Error(directory.string() + ": reading it took too long or did not end");
-  }
-  if (end_of(child, directory.string(), limits.cpu) != 0) throw Error(printable(answer));
-  return answer;
+  ChildAnswer heard = hear_child(child, answers.read, {.time = limits.time, .bytes = limits.answer});
+  if (!heard.ended) throw Error(directory.string() + ": reading it took too long or did not end");
+  if (end_of(child, directory.string(), limits.cpu) != 0) throw Error(printable(heard.text));
+  return std::move(heard.text);
 }
 
 }  // namespace reveal

@@ -64,9 +64,13 @@ class Mail final : public Command {
     app.footer(app.get_footer() + help_of_settings());
     CLI::Option* directory = app.add_option("dir", directory_, "the job's directory; needed without --retry");
     directory->type_name("DIR");
+    // A report job sets the variables: every user of its node can read a command line.
     app.add_option("--to", job_.request.asked, "the user's request: an address of this site, yes or off")
+        ->envname("REVEAL_MAIL_TO")
         ->type_name("ADDR");
-    app.add_option("--mail-user", job_.request.mail_user, "the address given to Slurm for the job")->type_name("ADDR");
+    app.add_option("--mail-user", job_.request.mail_user, "the address given to Slurm for the job")
+        ->envname("REVEAL_MAIL_USER")
+        ->type_name("ADDR");
     app.add_option("--user", job_.request.user, "owner of the job (default: the current user)")->type_name("NAME");
     app.add_option("--array", job_.array, "number of the array job: one mail for all its tasks")
         ->check([](const std::string& text) {

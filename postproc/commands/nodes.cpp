@@ -337,7 +337,7 @@ const RegisteredCommand kNodesCommand{
          "names some nodes of a job and not all, or the only one; programs of users are not blamed on nodes.\n"
          "Reports are written by users: a drain is only suggested if jobs of different users agree, and nothing\n"
          "is drained. Root reads each directory as its owner. FILE.key beside a ledger makes its pseudonyms of\n"
-         "owners; keep it with the ledger.",
+         "owners; keep it with the ledger. Exit status 1 with --mail: the mail was due and was not sent.",
      .make = make_command<Nodes>}};
 
 }  // namespace

@@ -364,29 +364,80 @@ void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vect
 
 enum class ReportMaker : std::uint8_t { this_node, another_node, job };
 
+/// The names that the node which queried the controller left beside the traces.
+JobNames published_names(const fs::path& directory, JobNames names) {
+  const auto record = read_slurm_job_record(directory);
+  if (!record) return names;
+  if (names.name.empty()) names.name = record->name;
+  if (names.array_job.empty()) {
+    names.array_job = record->array_job;
+    names.array_task = record->array_task;
+  }
+  return names;
+}
+
+/// The new name stands in the directory before it is renamed: a process that has it open finds it. An empty directory
+/// takes the name first, and is replaced: NFS has no RENAME_NOREPLACE.
+/// https://man7.org/linux/man-pages/man2/rename.2.html
+fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const std::string& request) {
+  const std::vector<Candidate> unnamed = delivery_candidates(job, request);
+  const std::vector<Candidate> named = delivery_candidates({job.place, published_names(directory, job.names)}, request);
+  if (named.empty() || unnamed.empty() || named.front().path == unnamed.front().path) return directory;
+  if (directory.parent_path() != unnamed.front().path.parent_path()) return directory;  // it found no place there
+  std::error_code ignored;
+  fs::create_directories(named.front().path.parent_path(), ignored);
+  fs::path target;
+  try {
+    for (int run = 1; run <= kMostRuns; ++run) {
+      target = numbered(named.front().path, run);
+      if (::mkdir(target.c_str(), 0700) != 0) {
+        if (errno == EEXIST) continue;
+        break;
+      }
+      publish_file(directory, kMovedToFile, target.string());
+      if (::rename(directory.c_str(), target.c_str()) == 0) return target;
+      const bool taken = errno == ENOTEMPTY || errno == EEXIST;  // by another job, which found it empty
+      ::rmdir(target.c_str());
+      if (!taken) break;
+    }
+  } catch (const Error&) {  // no space for the new name: it keeps the old one
+    ::rmdir(target.c_str());
+  }
+  fs::remove(directory / kMovedToFile, ignored);
+  return directory;
+}
+
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
-/// `let_epilog_go`: before the traces of nodes without a summary are analysed here.
-ReportMaker build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
-                                const DeliverSettings& settings, const AnalysisSettings& analysis,
-                                const std::function<void()>& let_epilog_go) {
-  std::vector<std::string> nodes = job.watched;
+/// `let_epilog_go`: before the traces of nodes without a summary are analysed here. The directory gets its name first,
+/// when no other node can be on its way there: the history and the mail state where the report is.
+ReportMaker build_when_complete(Delivery& delivery, const std::string& node, const SlurmJob& job,
+                                const std::string& request, const DeliverSettings& settings,
+                                const AnalysisSettings& analysis, const std::function<void()>& let_epilog_go) {
+  fs::path& directory = delivery.directory;
+  std::vector<std::string> nodes = job.place.watched;
   if (nodes.empty()) nodes.push_back(node);
   const auto end = SteadyClock::now() + settings.wait_for_nodes;
   bool built = false;
+  bool named = false;
   const auto maker = [&built](ReportMaker other) { return built ? ReportMaker::this_node : other; };
   std::set<std::string> reported;
   while (true) {
     {
       ReportLease lease(directory.string(), node);
       if (!lease.take()) {
-        if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
-        return maker(ReportMaker::another_node);
+        if (lease.failure() == 0 || delivered_to(delivery) != directory) return maker(ReportMaker::another_node);
+        throw system_error(directory.string(), lease.failure());
       }
       if (has_report_job(directory)) return maker(ReportMaker::job);  // a slower node has left the report to it
-      wait_for_nodes(directory, layout_of(job), nodes, end);
+      wait_for_nodes(directory, layout_of(job.place), nodes, end);
       if (has_report_job(directory)) return maker(ReportMaker::job);
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
+      if (delivery.moved && !named && contains_all(reported, job.place.nodes)) {
+        named = true;
+        directory = rename_to_names(directory, job, request);
+        lease.follow(directory.string());
+      }
       ReportOptions options;
       options.settings = analysis;
       options.history = history_options(analysis);
@@ -400,40 +451,6 @@ ReportMaker build_when_complete(const fs::path& directory, const std::string& no
     }
     if (delivered(directory) == reported) return ReportMaker::this_node;
   }
-}
-
-/// The names that the node which queried the controller left beside the traces.
-JobNames published_names(const fs::path& directory, JobNames names) {
-  const auto record = read_slurm_job_record(directory);
-  if (!record) return names;
-  if (names.name.empty()) names.name = record->name;
-  if (names.array_job.empty()) {
-    names.array_job = record->array_job;
-    names.array_task = record->array_task;
-  }
-  return names;
-}
-
-/// The new name stands in the directory before it is renamed: a process that has it open finds it.
-fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const std::string& request) {
-  const std::vector<Candidate> unnamed = delivery_candidates(job, request);
-  const std::vector<Candidate> named = delivery_candidates({job.place, published_names(directory, job.names)}, request);
-  if (named.empty() || unnamed.empty() || named.front().path == unnamed.front().path) return directory;
-  if (directory.parent_path() != unnamed.front().path.parent_path()) return directory;  // it found no place there
-  std::error_code ignored;
-  fs::create_directories(named.front().path.parent_path(), ignored);
-  try {
-    for (int run = 1; run <= kMostRuns; ++run) {
-      fs::path target = numbered(named.front().path, run);
-      if (fs::exists(fs::symlink_status(target, ignored))) continue;
-      publish_file(directory, kMovedToFile, target.string());
-      if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
-      if (errno != EEXIST) break;
-    }
-  } catch (const Error&) {  // no space for the new name: it keeps the old one
-  }
-  fs::remove(directory / kMovedToFile, ignored);
-  return directory;
 }
 
 /// Whether this is the way to the open directory.
@@ -455,6 +472,11 @@ DeliverSettings deliver_settings(const Config& config) {
           .wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(share),
           .most_seconds = std::chrono::duration<double>(share).count(),
           .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
+}
+
+std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept {
+  constexpr double kSlowNode = 3;  // relative to the estimate
+  return std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
 }
 
 EpilogLimits epilog_limits(double pace) {
@@ -582,7 +604,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;
-    const ReportMaker maker = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
+    const ReportMaker maker = build_when_complete(delivery, node, job, request, waiting, analysis, [&] {
       if (let_epilog_go) let_epilog_go(delivery);
     });
     delivery.report_built = maker == ReportMaker::this_node;
@@ -591,10 +613,6 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
     delivery.of_other_nodes = place.watched.size() > 1;
-  }
-  // Only when no other node can be on its way there.
-  if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {
-    delivery.directory = rename_to_names(delivery.directory, job, request);
   }
   return delivery;
 }

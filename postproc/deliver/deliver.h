@@ -43,6 +43,9 @@ struct Delivery {
   Descriptor folder;                // `directory`, also once another node has renamed it
 };
 
+/// The longest time after the epilog in which a node of the job analyses its trace: the estimate is for an idle cpu.
+[[nodiscard]] std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept;
+
 /// The largest job whose report needs no job of its own, on a node of this pace.
 struct EpilogLimits {
   std::size_t nodes = 0;
@@ -70,8 +73,8 @@ struct Candidate {
 /// directory. Unknown values of the pattern (%x, %A, %a) become the job's id.
 [[nodiscard]] std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request);
 
-/// Where the directory is now: once all nodes are in, one of them renames it to the name that only the controller has,
-/// and writes the new name into it.
+/// Where the directory is now: once all nodes are in, the one that builds the report first renames it to the name that
+/// only the controller has, and writes the new name into it.
 [[nodiscard]] std::filesystem::path delivered_to(const Delivery& delivery);
 
 /// The names of the job, queried once when this node has its directory, so that they are there before the traces;

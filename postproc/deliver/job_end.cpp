@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -38,13 +37,12 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilog's own
-constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it
+constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it from all summaries
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kRetryLimit{10};    // for mails of earlier jobs
 constexpr std::chrono::seconds kOtherEpilogs{30};  // longest wait for an array's other tasks
-constexpr double kSlowNode = 3;  // its analysis takes so many times the estimate, which is for an idle cpu
-constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
+constexpr std::chrono::seconds kMailPause{5};      // before a failed step is tried once more
 
 class EndOfNode {
  public:
@@ -131,9 +129,8 @@ class EndOfNode {
                                    .request = end_.request,
                                    .mail_state = shared_state(job).value_or(""),
                                    .downsample_traces = settings.downsample_traces};
-    const auto nodes_analyse = std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
-    const std::string failure =
-        submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory), nodes_analyse);
+    const std::string failure = submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory),
+                                                  longest_analysis(delivery));
     if (failure.empty()) return confirm_report_job(delivery);
     say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
   }
@@ -194,7 +191,7 @@ class EndOfNode {
     for (const std::string& problem : config_.problems_of({"mail"})) say(LOG_NOTICE, problem);
     for (const std::string& problem : mail_problems_) say(LOG_NOTICE, problem);
     if (!mail_settings_.enabled) return;
-    Looks looks(std::chrono::steady_clock::now() + kReportLimit);
+    Looks looks(std::chrono::steady_clock::now() + kReportLimit + longest_analysis(delivery));
     do {
       const std::filesystem::path directory = delivered_to(delivery);
       const Descriptor folder = open_as_it_is(directory);

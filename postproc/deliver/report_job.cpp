@@ -20,9 +20,10 @@ using namespace std::chrono_literals;
 constexpr auto kSubmitLimit = 10s;
 constexpr std::size_t kMostTasks = 64;
 
-/// The exit status; -1 if it did not end in time, 127 if it could not be started.
-int run_silently(const std::vector<std::string>& words) {
-  const ProgramEnd end = run_program({.command = words, .limit = kSubmitLimit});
+/// The exit status; -1 if it did not end in time, 127 if it could not be started. The script is on its standard input:
+/// every user of the node can read a command line.
+int run_silently(const std::vector<std::string>& words, const std::string& script) {
+  const ProgramEnd end = run_program({.command = words, .environment = {}, .input = script, .limit = kSubmitLimit});
   if (end.start_error != 0) return 127;
   return end.status ? exit_status(*end.status) : -1;
 }
@@ -34,11 +35,11 @@ struct CommandOption {
 
 /// The exit status of sbatch. Its options begin with --reveal=off, because the report job gets no report; the option
 /// does not exist if the plugin is not loaded on the submit side.
-int submit(std::vector<std::string> words) {
-  const int status = run_silently(words);
+int submit(std::vector<std::string> words, const std::string& script) {
+  const int status = run_silently(words, script);
   if (status <= 0 || status >= 127) return status;
   words.erase(words.begin() + 1);
-  return run_silently(words);
+  return run_silently(words, script);
 }
 
 std::vector<std::string> with_words(std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -51,6 +52,15 @@ std::string with_options(std::string words, const std::vector<CommandOption>& op
     if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
   }
   return words;
+}
+
+/// Variables of a command.
+std::string with_variables(const std::vector<CommandOption>& variables, const std::string& command) {
+  std::string words;
+  for (const CommandOption& variable : variables) {
+    if (!variable.value.empty()) words += std::string(variable.name) + "=" + shell_quoted(variable.value) + " ";
+  }
+  return words + command;
 }
 
 /// Steps that read the summaries at the same time. Where they fail, the report reads all of them itself.
@@ -76,12 +86,13 @@ std::string shell_text(const ReportJobCommand& command, const SlurmJob& job, con
                                                     {"--expect", nodes},
                                                     {"--retain", command.downsample_traces ? "summary" : ""}}) +
          " && " +
-         with_options(program + " mail" + place, {{"--config", command.config},
-                                                  {"--to", requested(command.request, "mail")},
-                                                  {"--mail-user", job.names.mail_user},
-                                                  {"--user", job.place.user},
-                                                  {"--array", job.names.array_job},
-                                                  {"--state", command.mail_state}});
+         with_variables(
+             {{"REVEAL_MAIL_TO", requested(command.request, "mail")}, {"REVEAL_MAIL_USER", job.names.mail_user}},
+             program) +
+         with_options(" mail" + place, {{"--config", command.config},
+                                        {"--user", job.place.user},
+                                        {"--array", job.names.array_job},
+                                        {"--state", command.mail_state}});
 }
 
 std::string shell_quoted(const std::string& word) {
@@ -106,15 +117,15 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--time=15",
                                  "--output=/dev/null",
                                  "--chdir=" + directory.string(),
-                                 "--export=NONE",
-                                 "--wrap=" + command};
+                                 "--export=NONE"};
+  const std::string script = "#!/bin/sh\n" + command + "\n";
   if (not_before.count() > 0) words.push_back("--begin=now+" + std::to_string(not_before.count()));
   if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
   if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
   const std::size_t tasks = tasks_of_report(job.place.nodes.size());
-  int status = tasks > 1 ? submit(with_words(words, {"--ntasks=" + std::to_string(tasks)})) : 1;
+  int status = tasks > 1 ? submit(with_words(words, {"--ntasks=" + std::to_string(tasks)}), script) : 1;
   // The account may not be allowed as many cpus: one does the same, later.
-  if (status > 0 && status < 127) status = submit(with_words(words, {"--nodes=1", "--ntasks=1"}));
+  if (status > 0 && status < 127) status = submit(with_words(words, {"--nodes=1", "--ntasks=1"}), script);
   if (status == 0) return "";
   if (status == 127) return "sbatch: not found";
   return status < 0 ? "sbatch did not answer in 10 s" : "sbatch ended with status " + std::to_string(status);

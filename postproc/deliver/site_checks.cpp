@@ -301,8 +301,11 @@ class SiteChecks {
       require_mail_spool(at(spool).string());
       add("mail", Result::ok, "left for the site's mailer in " + spool);
     } catch (const Error& error) {
+      // Users could take the names of the mailer's own files.
       add("mail", Result::problem, error.what(),
-          "install -d -o ACCOUNT -g ACCOUNT -m 3733 " + spool + ", with the account of reveal-mailer.service");
+          fmt::format("install -d -o ACCOUNT -g ACCOUNT -m 700 {0} {0}/state && install -o ACCOUNT -g ACCOUNT -m 600 "
+                      "/dev/null {0}/.lock && chmod 3733 {0}, with the account of reveal-mailer.service",
+                      spool));
     }
   }
 

@@ -18,6 +18,7 @@ std::set<std::string> told_rules(const Report& report, const MailPlan& plan) {
 MailClaim::MailClaim(MailQuota* quota, const MailSettings& settings, const Report& report, const Wanted& wanted)
     : quota_(quota) {
   if (quota_ == nullptr) return;
+  quota_->begin_mail(wanted.mail, wanted.again);
   refused_ =
       wanted.audience == Audience::hardware ? refusal_of_faults(settings, report) : refusal_of_array(report, wanted);
   if (refused_.empty() && wanted.audience == Audience::user) refused_ = refusal_of_findings(settings, report, wanted);

@@ -23,6 +23,8 @@ class MailClaim {
     std::string user;             // owner of the job
     std::string array;            // array job of which this is the only mail, or ""
     std::set<std::string> rules;  // findings that are told once in `repeat_days`; empty: the mail has another reason
+    std::string mail;             // the same for each try of this mail
+    bool again = false;           // an earlier try may have been killed
   };
   /// Without a quota, every mail may be sent.
   MailClaim(MailQuota* quota, const MailSettings& settings, const Report& report, const Wanted& wanted);

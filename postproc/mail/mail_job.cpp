@@ -111,20 +111,28 @@ class Sender {
   std::string last_failure_ = "the time limit was reached";
 };
 
+std::string absolute_directory(const MailJob& job) {
+  std::error_code error;
+  return std::filesystem::absolute(job.directory, error).lexically_normal().string();
+}
+
+QueuedMail entry_about(const MailJob& job, Audience audience, bool admins_notified) {
+  return {.directory = absolute_directory(job),
+          .request = job.request,
+          .array = job.array,
+          .audience = audience,
+          .admins_notified = admins_notified,
+          .first_utc_ns = job.now_utc_ns,
+          .next_utc_ns = job.now_utc_ns};
+}
+
 /// A failed mail is tried again; one that was sent is not, however often it had failed.
 void remember(const MailJob& job, bool admins_notified, MailOutcome::Item& item, std::vector<std::string>& problems) {
-  if (item.state == MailState::held_back) return;
-  std::error_code error;
-  const std::filesystem::path directory = std::filesystem::absolute(job.directory, error).lexically_normal();
   try {
     MailQueue queue(job.state);
-    if (item.state == MailState::sent) return queue.remove(directory, item.audience);
-    QueuedMail mail{.directory = directory,
-                    .request = job.request,
-                    .array = job.array,
-                    .audience = item.audience,
-                    .admins_notified = admins_notified,
-                    .first_utc_ns = job.now_utc_ns};
+    QueuedMail mail = entry_about(job, item.audience, admins_notified);
+    if (item.state == MailState::held_back) return queue.withdraw(mail.directory, mail.audience);
+    if (item.state == MailState::sent) return queue.remove(mail.directory, mail.audience);
     mail.next_utc_ns = next_try(mail, job.now_utc_ns).value_or(job.now_utc_ns);
     for (std::string& line : queue.keep(mail)) problems.push_back(std::move(line));
     item.queued = true;
@@ -138,7 +146,7 @@ ArrayTask task_of(const MailJob& job, const Report& report, const MailPlan& plan
   ArrayTask task{.array = job.array,
                  .task = report.job.array.empty() ? report.job.id : report.job.array,
                  .has_result = true,
-                 .directory = std::filesystem::absolute(job.directory).lexically_normal().string(),
+                 .directory = absolute_directory(job),
                  .request = job.request,
                  .admins_notified = admins_notified,
                  .state = report.job.state,
@@ -184,14 +192,15 @@ class MailsOfJob {
     if (plan_.user.empty() && plan_.admins.empty() && plan_.faults.empty() && !with_tasks) return std::move(outcome_);
     if (!job_.state.empty() && !job_.dry_run) count_mails();
     // Administrators first: what the user reads about them must be true.
+    std::vector<Audience> due;
     for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
-      if (audience != job_.only.value_or(audience) || is_told_with_others(audience)) continue;
-      if (audience == Audience::user && with_tasks) {
-        mail_array();
-      } else if (!recipients_of(plan_, audience).empty()) {
-        mail(audience);
-      }
+      const bool is_in_array = audience == Audience::user && with_tasks;
+      if (recipients_of(plan_, audience).empty() || is_in_array || is_told_with_others(audience)) continue;
+      if (audience == job_.only.value_or(audience)) due.push_back(audience);
     }
+    begin_first_tries(due);
+    for (const Audience audience : due) mail(audience);
+    if (with_tasks && job_.only.value_or(Audience::user) == Audience::user) mail_array();
     return std::move(outcome_);
   }
 
@@ -202,6 +211,18 @@ class MailsOfJob {
   /// The mailer tells administrators of all findings in one mail.
   [[nodiscard]] bool is_told_with_others(Audience audience) const {
     return spools() && !job_.only && audience == Audience::hardware && !plan_.admins.empty();
+  }
+
+  /// All of them before one is sent: a server that does not answer may take all the time that this process has.
+  void begin_first_tries(const std::vector<Audience>& due) {
+    if (!quota_ || job_.only || due.empty()) return;
+    try {
+      MailQueue queue(job_.state);
+      for (const Audience audience : due) {
+        queue.begin_first_try(entry_about(job_, audience, admins_notified_), job_.now_utc_ns);
+      }
+    } catch (const Error&) {  // no space: remember() tells of a mail that is not tried again
+    }
   }
 
   MailOutcome::Item item_about(const MailJob& job, const MailPlan& plan, MailContext context) const {
@@ -222,7 +243,8 @@ class MailsOfJob {
     const std::set<std::string> told = told_rules(report_, plan_);
     // The mailer counts the mails to administrators.
     MailQuota* quota = spools() && audience != Audience::user ? nullptr : quota_.get();
-    MailClaim claim(quota, settings_, report_, {audience, job_.request.user, job_.array, told});
+    MailClaim claim(quota, settings_, report_,
+                    {audience, job_.request.user, job_.array, told, absolute_directory(job_), job_.only.has_value()});
     MailContext context = context_of(job_, settings_, audience, !told.empty());
     context.admins_notified = admins_notified_;
     context.faults = claim.faults();
@@ -306,6 +328,7 @@ class MailsOfJob {
     MailOutcome::Item item;
     item.to = plan_.user;
     item.state = MailState::held_back;
+    item.later = true;  // a queued one stays
     item.why = "the mail about array job " + job_.array + " comes when its last task has ended";
     add(std::move(item));
   }
@@ -320,7 +343,8 @@ class MailsOfJob {
     job.request = worst->request;
     const MailPlan plan = plan_mail(report_, settings_, job.request);
     if (plan.user.empty()) return forget(tasks, kept);
-    MailClaim claim(quota_.get(), settings_, report_, {Audience::user, job.request.user, job.array, rules_of(tasks)});
+    MailClaim claim(quota_.get(), settings_, report_,
+                    {Audience::user, job.request.user, job.array, rules_of(tasks), job.array, job.only.has_value()});
     MailContext context = context_of(job, settings_, Audience::user, !told_rules(report_, plan).empty());
     context.admins_notified = worst->admins_notified;
     context.tasks = {worst, tasks.end()};

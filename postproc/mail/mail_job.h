@@ -22,7 +22,7 @@ struct MailJob {
   bool all_tasks = true;              // the array's tasks share `state`; where each node has one, each sends a mail
   ArrayStateOf array_state = {};      // asks Slurm; nothing: unknown
   std::string state;                  // directory that counts mails and keeps those that failed; "" does neither
-  std::optional<Audience> only = {};  // recipients of a mail that is tried again
+  std::optional<Audience> only = {};  // only to these: a mail that is tried again, or that of a drill
   bool admins_notified = false;       // likewise: the administrators have theirs
   bool dry_run = false;
   std::string host;
@@ -41,7 +41,7 @@ struct MailOutcome {
     MailMessage message;
     MailState state = MailState::failed;
     std::string why;       // held back or failed; of a dry run, why it would be sent
-    bool later = false;    // held back for this hour only
+    bool later = false;    // held back for now only
     bool queued = false;   // failed, and is tried again
     bool spooled = false;  // left for the site's mailer, where `state` is sent
   };

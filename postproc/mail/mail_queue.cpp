@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -133,29 +133,59 @@ void MailQueue::remove(const std::string& directory, Audience audience) noexcept
   }
 }
 
+void MailQueue::withdraw(const std::string& directory, Audience audience) noexcept {
+  folder_.remove(entry_of(kTrying, directory, audience));
+}
+
+/// recover() judges by this time, also on other nodes.
+void MailQueue::set_time(const std::string& name, std::int64_t utc_ns) {
+  const timespec time{static_cast<time_t>(utc_ns / kSecond), 0};
+  const timespec times[] = {time, time};
+  ::utimensat(folder_.descriptor(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
+}
+
+void MailQueue::begin_first_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
+  const std::string name = entry_of(kTrying, mail.directory, mail.audience);
+  publish_file(folder_.path(), name, render_queued_mail(mail));
+  set_time(name, now_utc_ns);
+}
+
 bool MailQueue::begin_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
   const std::string from = entry_of(kQueued, mail.directory, mail.audience);
   const std::string to = entry_of(kTrying, mail.directory, mail.audience);
-  // Before the rename: recover() judges by this time, also on other nodes.
-  const timespec now{static_cast<time_t>(now_utc_ns / kSecond), 0};
-  const timespec times[] = {now, now};
-  ::utimensat(folder_.descriptor(), from.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  set_time(from, now_utc_ns);  // before the rename: a try with an old time would be put back at once
   return ::renameat(folder_.descriptor(), from.c_str(), folder_.descriptor(), to.c_str()) == 0;
 }
 
-void MailQueue::recover(std::int64_t now_utc_ns) {
+std::vector<std::string> MailQueue::recover(std::int64_t now_utc_ns) {
+  std::vector<std::string> lines;
   for (const std::string& name : folder_.names(kTrying)) {
     struct stat status {};
     if (::fstatat(folder_.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry ||
-        is_of_another_version(text_of(name).value_or(""), kQueueSchema))
-      continue;
-    const std::string back = std::string(kQueued) + name.substr(kTrying.size());
-    // NFS refuses RENAME_NOREPLACE: https://man7.org/linux/man-pages/man2/rename.2.html
-    if (::linkat(folder_.descriptor(), name.c_str(), folder_.descriptor(), back.c_str(), 0) == 0 || errno == EEXIST) {
+    const std::int64_t begun = nanoseconds_of(status.st_mtim);
+    if (begun > now_utc_ns - kLongestTry) continue;
+    const std::optional<std::string> text = text_of(name);
+    if (!text || is_of_another_version(*text, kQueueSchema)) continue;
+    std::optional<QueuedMail> mail = queued_mail_in(*text);
+    if (!mail || entry_of(kTrying, mail->directory, mail->audience) != name) {
       folder_.remove(name);
+      continue;
+    }
+    const std::optional<std::int64_t> next = next_try(*mail, begun);
+    if (!next) {
+      remove(mail->directory, mail->audience);
+      lines.push_back(given_up_line(*mail, "the process that sent it was killed"));
+      continue;
+    }
+    ++mail->tries;
+    mail->next_utc_ns = *next;
+    try {
+      for (std::string& line : keep(*mail)) lines.push_back(std::move(line));
+    } catch (const Error& error) {  // the disk is full: it stays a try
+      lines.emplace_back(error.what());
     }
   }
+  return lines;
 }
 
 }  // namespace reveal

@@ -48,15 +48,23 @@ class MailQueue {
   /// It was sent.
   void remove(const std::string& directory, Audience audience) noexcept;
 
+  /// A mail is about to be sent for the first time: recover() finds it if this process is killed before keep(),
+  /// remove() or withdraw().
+  void begin_first_try(const QueuedMail& mail, std::int64_t now_utc_ns);
+  /// It is not sent after all.
+  void withdraw(const std::string& directory, Audience audience) noexcept;
+
   /// All mails, the longest-waiting first; broken files are deleted, and those of another version of reveal left alone.
   [[nodiscard]] std::vector<QueuedMail> waiting();
-  /// True for one caller only; then keep() or remove() ends the try. One that a crash leaves ends by itself.
+  /// True for one caller only; then keep() or remove() ends the try.
   [[nodiscard]] bool begin_try(const QueuedMail& mail, std::int64_t now_utc_ns);
-  /// Puts back the tries that a crash left.
-  void recover(std::int64_t now_utc_ns);
+  /// Puts back the tries that a crash left, with the pause of one that failed: a mail that ends its reader each time
+  /// must not stop the others. Returns a line for the log about each mail that is given up.
+  [[nodiscard]] std::vector<std::string> recover(std::int64_t now_utc_ns);
 
  private:
   [[nodiscard]] std::optional<std::string> text_of(const std::string& name) const;
+  void set_time(const std::string& name, std::int64_t utc_ns);
 
   StateFolder folder_;
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -98,6 +99,26 @@ bool MailQuota::create(const std::string& name, const std::string& content) {
   return true;
 }
 
+bool MailQuota::claim(const std::string& name, const std::string& line) {
+  return create(name, line) || is_of_former_try(folder_.descriptor(), name, line);
+}
+
+bool MailQuota::is_of_former_try(int folder, const std::string& name, std::string_view line) const {
+  constexpr std::size_t kLongestLine = 200;
+  if (!again_) return false;
+  const Descriptor file(::openat(folder, name.c_str(), O_RDONLY | O_NONBLOCK | kNoLinks));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || status.st_uid != ::geteuid()) return false;
+  std::array<char, kLongestLine> begin{};
+  const ssize_t size = ::read(file.get(), begin.data(), begin.size());
+  return size > 0 && std::string_view(begin.data(), static_cast<std::size_t>(size)).starts_with(line);
+}
+
+void MailQuota::begin_mail(const std::string& mail, bool again) {
+  mail_ = text_hash(mail) + "\n";
+  again_ = again;
+}
+
 std::string MailQuota::take_hourly(int per_hour, Audience audience) {
   for (int i = 0; i < per_hour; ++i) {
     std::string name = fmt::format("{}{}-{}-{}", kHourly, now_seconds_ / kHour, name_of(audience), i);
@@ -112,7 +133,7 @@ std::string MailQuota::take_array(const std::string& user, const std::string& ar
   const std::string owner = is_mail_user(user) ? user : "";
   std::string name = fmt::format("{}{}-{}-{}", kArray, array, name_of(audience), owner);
   const std::string line = printable(task, 40) + "\n";
-  if (create(name, line)) return name;
+  if (claim(name, line)) return name;
   note(name, line);
   return {};
 }
@@ -124,10 +145,10 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
     std::string name = std::string(kTold) + text_hash(user + "\n" + run_key + "\n" + rule);
     if (const auto former = time_of(name); former && *former <= now_seconds_ - kDay * days) {
       // Another delivery may replace this claim at the same time: only one of them gets the right to remove it.
-      if (!create_now(fmt::format("{}{}-{}", kRenewed, name.substr(kTold.size()), *former))) continue;
+      if (!claim_now(fmt::format("{}{}-{}", kRenewed, name.substr(kTold.size()), *former))) continue;
       give_back(name);
     }
-    if (create_now(name)) taken.push_back(std::move(name));
+    if (claim_now(name)) taken.push_back(std::move(name));
   }
   return taken;
 }
@@ -150,12 +171,14 @@ std::string MailQuota::share_faults(const std::string& path) {
 bool MailQuota::is_claimed_by_others(const std::string& name) const {
   if (!shared_faults_) return false;
   const Descriptor file(::openat(shared_faults_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
-  return !file && errno == EEXIST;
+  if (!file) return errno == EEXIST && !is_of_former_try(shared_faults_.get(), name, mail_);
+  static_cast<void>(::write(file.get(), mail_.data(), mail_.size()) < 0);  // as in create()
+  return false;
 }
 
 std::string MailQuota::take_fault(const std::string& key) {
   std::string name = fmt::format("{}{}-{}", kFault, now_seconds_ / kDay, text_hash(key));
-  if (!create(name, "")) return "";
+  if (!claim(name, mail_)) return "";
   if (!is_claimed_by_others(name)) return name;
   folder_.remove(name);  // the mail of the others may fail, and the next one may try
   return "";
@@ -176,8 +199,8 @@ bool MailQuota::is_older(const std::string& name, std::int64_t seconds) const {
   return time && *time <= now_seconds_ - seconds;
 }
 
-bool MailQuota::create_now(const std::string& name) {
-  if (!create(name, "")) return false;
+bool MailQuota::claim_now(const std::string& name) {
+  if (!claim(name, mail_)) return false;
   // The file's time is the claim's, whatever the clock of the file server.
   const timespec now{static_cast<time_t>(now_seconds_), 0};
   const timespec times[] = {now, now};

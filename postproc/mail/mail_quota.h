@@ -33,6 +33,10 @@ class MailQuota {
   /// is not used, "" if it is: faults are then claimed for the jobs of this user only.
   [[nodiscard]] std::string share_faults(const std::string& path);
 
+  /// The claims to come are made for this mail. `again`: an earlier try of it may have been killed; the claims that
+  /// this try left are taken as if they were free.
+  void begin_mail(const std::string& mail, bool again);
+
   /// One of this hour's mails to this audience; "" when `per_hour` have been taken. The name is for give_back().
   [[nodiscard]] std::string take_hourly(int per_hour, Audience audience);
 
@@ -56,8 +60,10 @@ class MailQuota {
 
  private:
   [[nodiscard]] bool create(const std::string& name, const std::string& content);
+  [[nodiscard]] bool claim(const std::string& name, const std::string& line);
+  [[nodiscard]] bool is_of_former_try(int folder, const std::string& name, std::string_view line) const;
   [[nodiscard]] bool is_claimed_by_others(const std::string& name) const;
-  [[nodiscard]] bool create_now(const std::string& name);
+  [[nodiscard]] bool claim_now(const std::string& name);
   void note(const std::string& name, const std::string& task);
   [[nodiscard]] std::optional<std::int64_t> time_of(const std::string& name) const;
   [[nodiscard]] bool is_older(const std::string& name, std::int64_t seconds) const;
@@ -66,6 +72,8 @@ class MailQuota {
   std::int64_t now_seconds_;
   StateFolder folder_;
   Descriptor shared_faults_;
+  std::string mail_;    // a line in its claims, by which a later try knows them
+  bool again_ = false;  // this is such a try
 };
 
 /// The number Slurm gives an array job: "4710".

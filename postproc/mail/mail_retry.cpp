@@ -44,7 +44,7 @@ class RetryRound {
       : retry_(retry), settings_(settings), queue_(retry.state), end_(Clock::now() + retry.limit) {}
 
   MailOutcome run() {
-    if (!retry_.dry_run) queue_.recover(retry_.now_utc_ns);
+    if (!retry_.dry_run) outcome_.problems = queue_.recover(retry_.now_utc_ns);
     for (const QueuedMail& mail : queue_.waiting()) {
       if (left().count() <= 0) break;
       if (retry_.which == RetryMails::due && mail.next_utc_ns > retry_.now_utc_ns) continue;
@@ -52,9 +52,9 @@ class RetryRound {
       send(mail);
     }
     if (looks_at_arrays()) {
-      for (const ArrayTask& task : worst_of_arrays()) {
+      for (const auto& [id, array] : arrays_without_mail()) {
         if (left().count() <= 0) break;
-        send_about_array(task);
+        send_about(array);
       }
     }
     return std::move(outcome_);
@@ -85,6 +85,7 @@ class RetryRound {
   void add(MailOutcome& one) {
     outcome_.failed = outcome_.failed || one.failed;
     std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+    std::move(one.problems.begin(), one.problems.end(), std::back_inserter(outcome_.problems));
   }
 
   void send(const QueuedMail& mail) {
@@ -102,41 +103,49 @@ class RetryRound {
     return retry_.which == RetryMails::all || MailQuota(retry_.state, retry_.now_utc_ns).take_look_at_arrays();
   }
 
-  /// The worst task of each array whose mail did not come at its end.
-  std::vector<ArrayTask> worst_of_arrays() {
-    ArrayTasks kept(retry_.state);
-    std::vector<ArrayTask> tasks = kept.all();
+  struct UnmailedArray {
+    std::vector<ArrayTask> tasks;  // with a result, the worst first
+    std::int64_t newest_utc_ns = 0;
+  };
+
+  /// The arrays whose mail did not come at their end, by number and user.
+  std::map<std::pair<std::string, std::string>, UnmailedArray> arrays_without_mail() {
+    std::vector<ArrayTask> tasks = ArrayTasks(retry_.state).all();
     sort_worst_first(tasks);
-    std::map<std::pair<std::string, std::string>, std::int64_t> newest;
-    for (const ArrayTask& task : tasks) {
-      std::int64_t& time = newest[{task.array, task.request.user}];
-      time = std::max(time, task.utc_ns);
-    }
-    std::vector<ArrayTask> worst;
+    std::map<std::pair<std::string, std::string>, UnmailedArray> arrays;
     for (ArrayTask& task : tasks) {
-      const auto of_array = newest.find({task.array, task.request.user});
-      if (of_array == newest.end() || !task.has_result) continue;
-      task.utc_ns = of_array->second;
-      newest.erase(of_array);
-      if (task.utc_ns > retry_.now_utc_ns - kNextHour) continue;  // its last task sends the mail
-      const ArrayState state = retry_.array_state ? retry_.array_state(task.array) : ArrayState::unknown;
-      const bool quiet = task.utc_ns <= retry_.now_utc_ns - kQuietArray;
-      if (state == ArrayState::ended || (state == ArrayState::unknown && quiet)) worst.push_back(task);
+      UnmailedArray& array = arrays[{task.array, task.request.user}];
+      array.newest_utc_ns = std::max(array.newest_utc_ns, task.utc_ns);
+      if (task.has_result) array.tasks.push_back(std::move(task));
     }
-    return worst;
+    std::erase_if(arrays, [this](const auto& entry) { return !is_mail_due(entry.first.first, entry.second); });
+    return arrays;
   }
 
-  void send_about_array(const ArrayTask& task) {
-    try {
-      MailOutcome one = mail_again(task, Audience::user, [](const std::string&) { return ArrayState::ended; });
-      if (one.failed && task.utc_ns <= retry_.now_utc_ns - kGiveUpArray && !retry_.dry_run)
-        give_up(task, failure_line(one));
-      add(one);
-      std::move(one.problems.begin(), one.problems.end(), std::back_inserter(outcome_.problems));
-    } catch (const Error& error) {
-      outcome_.problems.emplace_back(error.what());
-      if (is_gone(task.directory) && !retry_.dry_run) ArrayTasks(retry_.state).remove(task);
+  bool is_mail_due(const std::string& number, const UnmailedArray& array) {
+    if (array.tasks.empty() || array.newest_utc_ns > retry_.now_utc_ns - kNextHour) return false;  // its last task does
+    const ArrayState state = retry_.array_state ? retry_.array_state(number) : ArrayState::unknown;
+    const bool quiet = array.newest_utc_ns <= retry_.now_utc_ns - kQuietArray;
+    return state == ArrayState::ended || (state == ArrayState::unknown && quiet);
+  }
+
+  /// The mail has the report of the worst task whose report can be read.
+  void send_about(const UnmailedArray& array) {
+    const bool late = array.newest_utc_ns <= retry_.now_utc_ns - kGiveUpArray && !retry_.dry_run;
+    std::string failure;
+    for (const ArrayTask& task : array.tasks) {
+      try {
+        MailOutcome one = mail_again(task, Audience::user, [](const std::string&) { return ArrayState::ended; });
+        if (one.failed && late) give_up(task, failure_line(one));
+        return add(one);
+      } catch (const Error& error) {
+        if (failure == error.what()) break;  // it is no fault of this report
+        failure = error.what();
+        outcome_.problems.push_back(failure);
+        if (is_gone(task.directory) && !retry_.dry_run) ArrayTasks(retry_.state).remove(task);
+      }
     }
+    if (late) give_up(array.tasks.front(), failure);
   }
 
   void give_up(const ArrayTask& task, const std::string& why) {
@@ -172,8 +181,8 @@ class RetryRound {
 
 MailOutcome retry_mails(const MailRetry& retry, const MailSettings& settings) {
   MailOutcome outcome;
-  if (!settings.enabled || is_switched_off(settings)) {
-    outcome.why_not.emplace_back("mail is switched off");
+  if (std::string why = why_no_mail(settings); !why.empty()) {
+    outcome.why_not.push_back(std::move(why));
     return outcome;
   }
   return RetryRound(retry, settings).run();

@@ -67,14 +67,11 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
   return settings;
 }
 
-bool is_switched_off(const MailSettings& settings) {
-  struct stat status {};
-  return !settings.disable.empty() && ::lstat(settings.disable.c_str(), &status) == 0;
-}
-
 std::string why_no_mail(const MailSettings& settings) {
   if (!settings.enabled) return "mail is switched off: [mail] enabled = false";
-  return is_switched_off(settings) ? "mail is switched off by the file " + settings.disable : "";
+  struct stat status {};
+  const bool is_stopped = !settings.disable.empty() && ::lstat(settings.disable.c_str(), &status) == 0;
+  return is_stopped ? "mail is switched off by the file " + settings.disable : "";
 }
 
 }  // namespace reveal

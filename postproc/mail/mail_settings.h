@@ -34,9 +34,7 @@ struct MailSettings {
 /// their mail.
 [[nodiscard]] MailSettings mail_settings(const Config& config, std::vector<std::string>& problems);
 
-/// The file that stops all mail is there.
-[[nodiscard]] bool is_switched_off(const MailSettings& settings);
-/// The reason why no mail is sent at all; "" if mails are sent.
+/// The reason why no mail is sent at all, such as the file that stops it; "" if mails are sent.
 [[nodiscard]] std::string why_no_mail(const MailSettings& settings);
 
 }  // namespace reveal

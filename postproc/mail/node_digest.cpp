@@ -45,6 +45,7 @@ MailOutcome mail_digest(const Digest& content, const NodeDigest& digest, const M
   MailOutcome outcome;
   if (std::string why = why_no_digest(settings); !why.empty()) {
     outcome.why_not.push_back(std::move(why));
+    outcome.failed = !digest.dry_run;  // a caller that keeps the lines for a later digest must not drop them
     return outcome;
   }
   const MailContext context{.audience = Audience::admins,

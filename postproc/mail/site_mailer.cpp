@@ -166,7 +166,7 @@ class MailerRound {
     }
     state_.counters.refused += spool_.refused();
     for (std::string& problem : spool_.problems()) outcome_.problems.push_back(std::move(problem));
-    if (failed_in_a_row_ < kServerIsAway) tell_administrators();
+    tell_administrators();
     give_up();
     save();
     return {std::move(outcome_), mailer_metrics(state_, left_, mailer_.now_utc_ns)};

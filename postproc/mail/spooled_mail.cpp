@@ -39,7 +39,6 @@ std::string render_spooled_mail(const SpooledMail& mail) {
 
 SpooledMail parse_spooled_mail(const std::string& json) {
   SpooledRecord record = parse_record<SpooledRecord>(json, "spooled mail");
-  if (record.tasks.size() > 2 * kMostTasksKept) throw Error("spooled mail: more tasks than an array keeps");
   if (record.mail.repeat_days < 0 || record.mail.repeat_days > kMostRepeatDays) {
     throw Error("spooled mail: \"repeat_days\" is out of range");
   }

@@ -316,6 +316,20 @@ check(mails[USER]["in-reply-to"] == "<reveal.4713-0-0.user@hpc.example.org>"
 html_part(mails[USER])
 many_findings = mails[USER]
 
+# --- a drill: its disturbance is no business of the administrators
+drilled = work / "reveal-drill-1"
+drilled.mkdir()
+(drilled / "truth.json").write_text(json.dumps({"disturbance": "outsider", "node": "n01", "job_share": 1,
+                                                "begin_utc_ns": 1763634787000000000, "end_utc_ns": 1763634800000000000}))
+(drilled / "use.txt").write_text("1763634780000000000 0\n")
+for path in (drilled, drilled / "truth.json", drilled / "use.txt"):
+    own(path)
+job("outsider", "reveal-drill-1/job")
+judged = subprocess.run([REVEAL, "drill", "--finish", drilled, "--keep", "--mail", USER, "--config", site], text=True,
+                        capture_output=True, stdin=subprocess.DEVNULL, cwd=work, env=ENVIRONMENT, timeout=LIMIT, **OTHER)
+check(re.search(r"^passed +mail +the mail program took it for " + USER, judged.stdout, re.M), f"drill --mail: {judged}")
+received("reveal drill --mail", USER, checked="nothing to the administrators")
+
 # --- peers of the job, in everything that administrators get
 
 

@@ -76,5 +76,20 @@ TEST(AskChild, DoesNotWaitForOneThatHangs) {
   EXPECT_EQ(hung.text, "");
 }
 
+TEST(AskChild, DoesNotWaitForOneThatStaysBehindItsAnswer) {
+  Pipe pipe = open_pipe();
+  ASSERT_TRUE(pipe.read);
+  ChildProcess child = fork_child([&] {
+    static_cast<void>(write_all(pipe.write.get(), "taken over"));
+    pipe.write.close();
+    ::pause();
+    return 0;
+  });
+  pipe.write.close();
+  const ChildAnswer heard = hear_child(child, pipe.read, {.time = 60s, .bytes = 100, .after_answer = 50ms});
+  EXPECT_FALSE(heard.ended);
+  EXPECT_TRUE(child.wait(60s)) << "it was killed";
+}
+
 }  // namespace
 }  // namespace reveal::tests::run_program_test

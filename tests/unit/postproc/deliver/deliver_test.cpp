@@ -3,11 +3,18 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <random>
 
+#include "hdf5schema/basics/call_filter.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
@@ -75,6 +82,13 @@ class Deliver : public testing::Test {
     writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
     writer.close();
     return base_ / ("spool-" + node);
+  }
+  /// The answer of the controller.
+  static std::optional<JobNames> named_train(const fs::path&) {
+    JobNames names;
+    names.name = "train";
+    names.state = "COMPLETED";
+    return names;
   }
   Delivery deliver_node(const std::string& node, const std::string& request = "") {
     return deliver(spool(node), node, job_, request, settings_, {});
@@ -291,13 +305,7 @@ TEST_F(Deliver, SaysThatThereIsNoInodeForTheReport) {
 TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
   job_.place.nodes = job_.place.watched = {"n01", "n02"};
   job_.names = {};
-  const auto learn = [](const fs::path&) {
-    JobNames names;
-    names.name = "train";
-    names.state = "COMPLETED";
-    return names;
-  };
-  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, named_train);
   EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node has no more facts than that
   EXPECT_EQ(first.names.value().name, "train");
   EXPECT_EQ(delivered_to(first), first.directory);
@@ -312,18 +320,45 @@ TEST_F(Deliver, IsFoundUnderTheNumberThatItsNameGot) {
   fs::create_directories(base_ / "work/train-4711");  // owned by another user
   job_.place.nodes = job_.place.watched = {"n01", "n02"};
   job_.names = {};
-  const auto learn = [](const fs::path&) {
-    JobNames names;
-    names.name = "train";
-    names.state = "COMPLETED";
-    return names;
-  };
-  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, named_train);
   static_cast<void>(deliver_node("n02", "output=%x-%j"));
   EXPECT_EQ(delivered_to(first), base_ / "work/train-4711-2");
   // The name written there does not lead to another place.
   std::ofstream(base_ / "work/train-4711-2/.moved-to") << (base_ / "home").string();
   EXPECT_EQ(delivered_to(first), first.directory);
+}
+
+TEST_F(Deliver, NamesTheDirectoryBeforeTheReportThatStatesItsPlace) {
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  job_.names = {};
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, named_train);
+  fs::remove(first.directory / "report.json");
+  fs::create_directory(first.directory / "report.json");  // in the way of the report
+  const Delivery second = deliver_node("n02", "output=%x-%j");
+  EXPECT_FALSE(second.report_built);
+  EXPECT_EQ(second.directory, base_ / "work/train-4711");
+  EXPECT_EQ(delivered_to(first), second.directory);
+  EXPECT_FALSE(fs::exists(second.directory / ".report.lease")) << "the next report need not wait for it";
+}
+
+TEST_F(Deliver, NamesTheDirectoryOnAFileServerWithoutExclusiveRenames) {
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  job_.names = {};
+  static_cast<void>(deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, named_train));
+  fs::create_directories(base_ / "work/train-4711");  // taken
+  constexpr int kNoFilters = 250;
+  ChildProcess node = fork_child([&] {
+    constexpr unsigned kFlags = 4;  // the argument
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    CallFilter filter;
+    filter.refuse_with_flags(SYS_renameat2, kFlags, RENAME_NOREPLACE, EINVAL);  // as NFS
+    if (!filter.install()) return kNoFilters;
+    return deliver_node("n02", "output=%x-%j").directory == base_ / "work/train-4711-2" ? 0 : 1;
+  });
+  const int status = WEXITSTATUS(node.wait());
+  if (status == kNoFilters) GTEST_SKIP() << "this kernel, or this architecture, has no filters";
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(fs::exists(base_ / "work/train-4711-2/report.json"));
 }
 
 TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
@@ -483,6 +518,13 @@ TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
   EXPECT_TRUE(asked) << "the job is submitted while Slurm knows the one it waits for";
   EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json"));
   EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
+}
+
+TEST_F(Deliver, WaitsForTheReportAsLongAsASlowerNodeAnalysesItsTrace) {
+  Delivery delivery;
+  EXPECT_EQ(longest_analysis(delivery), std::chrono::seconds(0));
+  delivery.seconds_after_epilog = 100;
+  EXPECT_EQ(longest_analysis(delivery), std::chrono::seconds(300));
 }
 
 TEST_F(Deliver, BuildsTheSameReportFromTracesAndFromSummaries) {
@@ -651,11 +693,30 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
                            .downsample_traces = true};
   EXPECT_EQ(shell_text(command, job, "/home/ada/reveal-4711"),
             "'/usr/bin/reveal' report '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --expect 'n[01-02]' "
-            "--retain 'summary' && '/usr/bin/reveal' mail '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' "
-            "--to 'yes' --mail-user 'ada@example.org' --user 'ada' --array '4710' --state "
+            "--retain 'summary' && REVEAL_MAIL_TO='yes' REVEAL_MAIL_USER='ada@example.org' '/usr/bin/reveal' mail "
+            "'/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --user 'ada' --array '4710' --state "
             "'/home/ada/.local/state/reveal/mail/hydra'");
   command = {.program = "reveal"};
   EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
+}
+
+TEST(ReportJob, IsSubmittedWithoutTheUsersRequestInACommandLine) {
+  const TemporaryDirectory directory;
+  const fs::path sbatch = directory.path() / "sbatch";
+  std::ofstream(sbatch) << "#!/bin/sh\necho \"$@\" >" << directory.path().string() << "/words; cat >"
+                        << directory.path().string() << "/script\n";
+  fs::permissions(sbatch, fs::perms::owner_all);
+  const std::string path = process_environment("PATH");
+  ::setenv("PATH", (directory.path().string() + ":" + path).c_str(), 1);
+  SlurmJob job;
+  job.place.id = "4711";
+  EXPECT_EQ(submit_report_job(job, "/d", "REVEAL_MAIL_TO='ada@example.org' reveal mail", std::chrono::seconds(9)), "");
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(read_text_file(directory.path() / "words", 1000),
+            "--reveal=off --parsable --dependency=afterany:4711 --job-name=reveal-report --time=15 --output=/dev/null "
+            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1\n");
+  EXPECT_EQ(read_text_file(directory.path() / "script", 1000),
+            "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
 }
 
 TEST(ReportJob, ReadsTheSummariesOfLargeJobsInSteps) {

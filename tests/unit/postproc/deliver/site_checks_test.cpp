@@ -122,7 +122,10 @@ TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {
 TEST_F(SiteChecks, LookForTheSpoolOfTheSitesMailer) {
   write("etc/reveal/reveal.conf", "[mail]\nenabled = true\nsendmail = \"/none\"\nmailer_spool = \"/shared/mail\"\n");
   EXPECT_EQ(check("mail").message, places_.root.string() + "/shared/mail: No such file or directory");
-  EXPECT_TRUE(check("mail").remedy.starts_with("install -d -o ACCOUNT -g ACCOUNT -m 3733 /shared/mail"));
+  EXPECT_EQ(check("mail").remedy,
+            "install -d -o ACCOUNT -g ACCOUNT -m 700 /shared/mail /shared/mail/state && install -o ACCOUNT -g ACCOUNT "
+            "-m 600 /dev/null /shared/mail/.lock && chmod 3733 /shared/mail, with the account of reveal-mailer.service")
+      << "users can write there only when the mailer's own files are there";
   write("shared/mail/x", "");
   ::chmod((places_.root / "shared/mail").c_str(), 03733);
   EXPECT_EQ(check("mail").message, "left for the site's mailer in /shared/mail");

@@ -5,8 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/mail/mail_job.h"
@@ -111,6 +113,19 @@ class MailJobs : public ::testing::Test {
             .host = "mgmt1",
             .now_utc_ns = kNow + std::chrono::nanoseconds(hours).count(),
             .limit = std::chrono::seconds(10)};
+  }
+
+  /// In a process of its own, which is killed while the mail program has the mail.
+  void mail_and_be_killed(const MailJob& mail) {
+    const Words program = std::exchange(settings_.sendmail, {work_ + "/killer"});
+    std::ofstream(work_ + "/killer") << "#!/bin/sh\nkill -9 $PPID\n";
+    fs::permissions(work_ + "/killer", fs::perms::owner_all);
+    ChildProcess child = fork_child([&] {
+      static_cast<void>(mail_job(mail, settings_));
+      return 0;
+    });
+    EXPECT_TRUE(WIFSIGNALED(child.wait()));
+    settings_.sendmail = program;
   }
 
   [[nodiscard]] std::size_t sent() const {
@@ -333,6 +348,32 @@ TEST_F(MailJobs, GiveTheMailOfAnArrayUpAfterThreeDays) {
   EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
 }
 
+TEST_F(MailJobs, SendTheMailOfAnArrayLaterWithoutATaskWhoseReportIsDamaged) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(2, "outsider", 5, ArrayState::running), settings_));
+  std::ofstream(work_ + "/job1/report.json") << "half of";
+  MailRetry retry = later(std::chrono::hours(2));
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  const MailOutcome outcome = retry_mails(retry, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_NE(outcome.items[0].message.subject.find("4710_2"), std::string::npos) << outcome.items[0].message.subject;
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, GiveTheMailOfAnArrayUpWhoseReportsCannotBeRead) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  std::ofstream(work_ + "/job1/report.json") << "half of";
+  EXPECT_EQ(retry_mails(later(std::chrono::hours(71)), settings_).problems.size(), 1U);
+  EXPECT_EQ(ArrayTasks(work_ + "/state").all("4710", "ada").size(), 1U);
+  const Words problems = retry_mails(later(std::chrono::hours(73)), settings_).problems;
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_TRUE(problems[1].starts_with("the mail about array job 4710 is given up: ")) << problems[1];
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
 TEST_F(MailJobs, LeaveATaskOutWhoseReportIsGone) {
   settings_.admins.clear();
   static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
@@ -409,6 +450,56 @@ TEST_F(MailJobs, KeepMailsThatFailUntilTheServerIsBack) {
   EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
 }
 
+TEST_F(MailJobs, SendTheMailsOfAProcessThatWasKilled) {
+  settings_.repeat_days = 7;
+  mail_and_be_killed(counted_job());
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(0)), settings_).items.empty()) << "it may still be at work";
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(outcome.items.size(), 2U) << "also that which was to follow";
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[1].state, MailState::sent);
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_EQ(mail_job(counted_job(), settings_).items.at(1).state, MailState::held_back) << "the user knows the finding";
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(2)), settings_).items.empty());
+}
+
+TEST_F(MailJobs, SendTheMailsOfARetryThatWasKilled) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  mail_and_be_killed(counted_job());
+  const Words program = std::exchange(settings_.sendmail, {work_ + "/killer"});
+  ChildProcess child = fork_child([&] {
+    static_cast<void>(retry_mails(later(std::chrono::hours(1)), settings_));
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(child.wait()));
+  settings_.sendmail = program;
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(2)), settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+}
+
+TEST_F(MailJobs, SendTheMailOfAnArrayWhoseLastProcessWasKilled) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  mail_and_be_killed(task_of_array(2, "outsider", 6, ArrayState::ended));
+  MailRetry retry = later(std::chrono::hours(2), RetryMails::all);
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  const MailOutcome outcome = retry_mails(retry, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_NE(outcome.items[0].message.subject.find("2 tasks with a finding; worst: task 1"), std::string::npos);
+}
+
+TEST_F(MailJobs, LeaveNothingInTheQueueWhereNoMailWasSent) {
+  settings_.per_hour = 0;
+  MailJob capped = job("outsider");
+  capped.state = work_ + "/state";
+  EXPECT_EQ(mail_job(capped, settings_).items.at(0).state, MailState::held_back);
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
+}
+
 TEST_F(MailJobs, ComposeALateMailFromTheReportOfThatTime) {
   use_program("cat >/dev/null; exit 75");
   MailJob failing = job("outsider");
@@ -470,6 +561,21 @@ TEST_F(MailJobs, TryAgainWhereAReportCannotBeReadNow) {
   EXPECT_EQ(MailQueue(failing.state).waiting()[0].tries, 2);
 }
 
+TEST_F(MailJobs, TellWhyALateMailIsNotTheRequestedOne) {
+  use_program("cat >/dev/null; exit 75");
+  settings_.admins.clear();
+  MailJob wish = job("outsider");
+  wish.state = work_ + "/state";
+  wish.request.asked = "victim@other.net";
+  const Words refused{
+      "no mail to victim@other.net: it is neither your address in Slurm (--mail-user) nor an address of example.org"};
+  EXPECT_EQ(mail_job(wish, settings_).problems, refused);
+  use_program("cat > " + work_ + "/sent.$$");
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  EXPECT_EQ(outcome.problems, refused);
+  EXPECT_EQ(sent(), 1U);
+}
+
 TEST_F(MailJobs, TellAUserOfTheSameFindingOnceAWeek) {
   settings_.repeat_days = 7;
   settings_.admins.clear();
@@ -500,6 +606,23 @@ TEST_F(MailJobs, TellOfAnotherCommandAnotherUserAndAtOwnRequest) {
   run = counted_job();
   run.request.asked = "yes";
   EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, KeepTheMailOfATaskWhoseNodeCountsAloneWhileItsArrayRuns) {
+  settings_.admins.clear();
+  use_program("cat >/dev/null; exit 75");
+  MailJob task = task_of_array(1, "outsider", 5, ArrayState::running);
+  task.all_tasks = false;
+  EXPECT_TRUE(mail_job(task, settings_).items.at(0).queued);
+  use_program("cat > " + work_ + "/sent.$$");
+  MailRetry retry = later(std::chrono::hours(1));
+  retry.array_state = [](const std::string&) { return ArrayState::running; };
+  EXPECT_EQ(retry_mails(retry, settings_).items.at(0).state, MailState::held_back);
+  EXPECT_EQ(MailQueue(task.state).waiting().size(), 1U);
+  retry = later(std::chrono::hours(3));
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  EXPECT_EQ(retry_mails(retry, settings_).items.at(0).state, MailState::sent);
+  EXPECT_TRUE(MailQueue(task.state).waiting().empty());
 }
 
 TEST_F(MailJobs, CountNoFindingOfAMailThatFailed) {

@@ -74,6 +74,8 @@ TEST_F(NodeDigests, NameNodesToCheckFirst) {
 TEST_F(NodeDigests, AreNotSentWithoutAReason) {
   std::ofstream(settings_.disable) << "\n";
   EXPECT_TRUE(mail().items.empty());
+  EXPECT_TRUE(mail().failed) << "reveal-digest.service keeps the lines for a later digest";
+  EXPECT_FALSE(mail(true).failed);
   fs::remove(settings_.disable);
   settings_.admins.clear();
   EXPECT_EQ(mail().why_not, std::vector<std::string>{"[mail] sets no admins"});
@@ -83,6 +85,7 @@ TEST_F(NodeDigests, AreNotSentWithoutAReason) {
   settings_.enabled = true;
   ranking_.nodes.clear();
   EXPECT_EQ(mail().why_not, std::vector<std::string>{"no node has findings of its own"});
+  EXPECT_FALSE(mail().failed);
   EXPECT_FALSE(fs::exists(work_ + "/sent"));
 }
 

@@ -92,10 +92,40 @@ TEST_F(MailQueues, TakeUpATryThatACrashEnded) {
   const QueuedMail one = mail("/a");
   static_cast<void>(queue_.keep(one));
   ASSERT_TRUE(queue_.begin_try(one, kNow));
-  queue_.recover(kNow + 9 * kMinute);
+  EXPECT_TRUE(queue_.recover(kNow + 9 * kMinute).empty());
   EXPECT_TRUE(queue_.waiting().empty()) << "it may still be going on";
-  queue_.recover(kNow + 11 * kMinute);
+  EXPECT_TRUE(queue_.recover(kNow + 11 * kMinute).empty());
+  ASSERT_EQ(queue_.waiting().size(), 1U);
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQueues, TakeUpAFirstTryThatACrashEnded) {
+  const QueuedMail one = mail("/a");
+  queue_.begin_first_try(one, kNow);
+  EXPECT_TRUE(queue_.waiting().empty());
+  EXPECT_TRUE(queue_.recover(kNow + 11 * kMinute).empty());
   EXPECT_EQ(queue_.waiting().size(), 1U);
+  queue_.begin_first_try(mail("/b"), kNow);
+  queue_.withdraw("/b", Audience::user);
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQueues, LetAMailThatEndsItsProcessWaitForTheOthers) {
+  static_cast<void>(queue_.keep(mail("/a")));
+  std::int64_t now = kNow;
+  for (int crash = 1; crash <= 6; ++crash) {
+    ASSERT_TRUE(queue_.begin_try(queue_.waiting().at(0), now));
+    EXPECT_TRUE(queue_.recover(now + 11 * kMinute).empty());
+    EXPECT_EQ(queue_.waiting().at(0).tries, 1 + crash);
+    EXPECT_EQ(queue_.waiting().at(0).next_utc_ns, now + pause_after(crash)) << crash;
+    now += pause_after(crash);
+  }
+  now = kNow + 67 * kHour;
+  ASSERT_TRUE(queue_.begin_try(queue_.waiting().at(0), now));
+  EXPECT_EQ(queue_.recover(now + 11 * kMinute),
+            std::vector<std::string>{"the mail to the user about /a is given up after 7 tries: the process that sent "
+                                     "it was killed"});
+  EXPECT_EQ(files(), 0U);
 }
 
 TEST_F(MailQueues, WaitLongerAfterEachTryAndThreeDaysAtMost) {
@@ -124,7 +154,7 @@ TEST_F(MailQueues, LeaveMailsOfALaterVersionToIt) {
   std::ofstream(state_ + "/trying-later-admins") << "{\"schema\": \"reveal.mail/2\"}";
   fs::last_write_time(state_ + "/trying-later-admins", fs::file_time_type::clock::now() - std::chrono::hours(100'000));
   EXPECT_TRUE(queue_.waiting().empty());
-  queue_.recover(kNow);
+  EXPECT_TRUE(queue_.recover(kNow).empty());
   for (int i = 0; i < 60; ++i) static_cast<void>(queue_.keep(mail("/" + std::to_string(i), kNow + i)));
   EXPECT_EQ(queue_.waiting().size(), 50U) << "they do not count";
   EXPECT_TRUE(fs::exists(state_ + "/queued-later-user"));

@@ -146,6 +146,24 @@ TEST_F(MailQuotas, GiveAFindingsNextWeekBackWhereTheMailFailed) {
   EXPECT_EQ(files(), 1U) << "what only the two deliveries needed is gone";
 }
 
+TEST_F(MailQuotas, GiveTheClaimsOfAKilledTryToTheNextTryOfTheSameMail) {
+  const std::string shared = state_ + ".shared";
+  fs::create_directory(shared);
+  fs::permissions(shared, fs::perms::all | fs::perms::sticky_bit);
+  const auto take_all = [&](const std::string& mail, const std::string& task, bool again) {
+    MailQuota quota(state_, kNow);
+    EXPECT_EQ(quota.share_faults(shared), "");
+    quota.begin_mail(mail, again);
+    return std::vector<bool>{!quota.take_findings("ada", "key", {"cpu.outsider"}, 7).empty(),
+                             !quota.take_array("ada", "4710", Audience::user, task).empty(),
+                             !quota.take_fault("mem.ecc_host\nn03\nmc0").empty()};
+  };
+  EXPECT_EQ(take_all("/home/ada/reveal-1", "4710_1", false), std::vector<bool>({true, true, true}));
+  EXPECT_EQ(take_all("/home/ada/reveal-1", "4710_1", false), std::vector<bool>({false, false, false}));
+  EXPECT_EQ(take_all("/home/ada/reveal-2", "4710_2", true), std::vector<bool>({false, false, false}));
+  EXPECT_EQ(take_all("/home/ada/reveal-1", "4710_1", true), std::vector<bool>({true, true, true}));
+}
+
 TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
   MailQuota quota(state_, kNow);
   for (const char* array : {"", "../x", "4710_3", "/etc/passwd", "123456789012345678901"}) {

@@ -235,6 +235,23 @@ TEST_F(SiteMailers, SendNothingToAnotherSiteForAUser) {
   for (const std::string& mail : sent()) EXPECT_EQ(mail.find("victim"), std::string::npos);
 }
 
+TEST_F(SiteMailers, SendTheMailOfAnArrayWhoseTasksEndedTogether) {
+  settings_.admins.clear();
+  ArrayTask task;
+  task.array = "4710";
+  task.status = VerdictStatus::finding;
+  SpooledMail mail{
+      .audience = Audience::user, .request = {}, .directory = "", .array = "4710", .tasks = {}, .report = {}};
+  mail.report = report_of(4711);
+  for (std::size_t number = 0; number < 2 * kMostTasksKept + 4; ++number) {  // each of the last ones found a place
+    task.task = "4710_" + std::to_string(number);
+    mail.tasks.push_back(task);
+  }
+  leave_text(render_spooled_mail(mail));
+  EXPECT_EQ(call().mails.problems, std::vector<std::string>());
+  EXPECT_EQ(sent().size(), 1U);
+}
+
 TEST_F(SiteMailers, KeepMailsOfUsersWithoutANameOnTheirHost) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files to other users";
   constexpr uid_t kNobodys = 54321;
@@ -401,6 +418,18 @@ TEST_F(SiteMailers, StopAfterThreeFailuresAndTryAgain) {
   EXPECT_EQ(waiting(), 0U);
   EXPECT_NE(back.metrics.find("reveal_mailer_mails_total{audience=\"user\"} 5\n"), std::string::npos) << back.metrics;
   EXPECT_NE(back.metrics.find("reveal_mailer_failed_total 3\n"), std::string::npos) << back.metrics;
+}
+
+TEST_F(SiteMailers, TellAdministratorsWhereTheServerRefusesTheMailsOfAUser) {
+  use_program("cat > " + work_ + "/mail.$$; grep -q '^To: ops@' " + work_ + "/mail.$$ || exit 67; mv " + work_ +
+              "/mail.$$ " + work_ + "/sent.$$");
+  for (int number = 0; number < 4; ++number) leave(Audience::user, 5000 + number);
+  leave(Audience::admins, 5004);
+  const SiteMailerOutcome outcome = call();
+  EXPECT_TRUE(outcome.mails.failed);
+  const std::vector<std::string> mails = sent();
+  ASSERT_EQ(mails.size(), 1U);
+  EXPECT_NE(mails[0].find("cpu.outsider on n01: 1 job of 1 user; "), std::string::npos) << mails[0];
 }
 
 TEST_F(SiteMailers, HoldBackMailsAboveTheLimitOfAnHour) {
