@@ -65,7 +65,7 @@ std::size_t IntervalDetection::piece_samples() const {
 
 void IntervalDetection::add(const Telemetry& piece) {
   if (levels_.empty()) return;
-  counters_.add(piece, 0);
+  counters_.add(piece);
   if (piece.samples == samples_) {
     whole_ = &piece;
     if (policy_.second_opinion) windows_.emplace(piece, options_);

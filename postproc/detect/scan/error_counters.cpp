@@ -66,9 +66,9 @@ void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
   bursts.back().measured = counter.measured - counter.first_measured + 1;
 }
 
-void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
+void CounterWatch::add(const Telemetry& piece) {
   for (Counter& counter : counters_) {
-    const auto values = telemetry.series(counter.channel).subspan(from);
+    const auto values = piece.series(counter.channel);
     const PresentValues all = present_values(values);
     if (all.present == values.size() && all.low == 0 && all.high == 0) {
       counter.measured += values.size();
@@ -76,7 +76,7 @@ void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
     }
     for (std::size_t t = 0; t < values.size(); ++t) count(values[t], samples_ + t, counter);
   }
-  samples_ += telemetry.samples - from;
+  samples_ += piece.samples;
 }
 
 std::vector<CounterBurst> CounterWatch::bursts() const {
@@ -101,12 +101,6 @@ std::vector<CounterBurst> CounterWatch::bursts() const {
   std::stable_sort(all.begin(), all.end(),
                    [](const CounterBurst& a, const CounterBurst& b) { return a.begin < b.begin; });
   return all;
-}
-
-std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale) {
-  CounterWatch watch(telemetry.channels, telemetry.step_seconds, scale);
-  watch.add(telemetry, 0);
-  return watch.bursts();
 }
 
 }  // namespace reveal
