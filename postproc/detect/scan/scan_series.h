@@ -44,7 +44,8 @@ struct ScanInput {
 }
 
 /// Samples [begin, begin + samples) of the telemetry. Channels of reveal itself, of kind state, with less than a fifth
-/// present or with fewer than six samples away from their median give no series. Missing values stand at the median.
+/// present or with fewer than six samples away from their median give no series, nor do such contrasts. Missing values
+/// stand at the median.
 [[nodiscard]] ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t samples,
                                    const ScanScale& scale);
 
