@@ -181,6 +181,21 @@ TEST(RevealPipeline, FindsAnEventInALongJobOnceAlthoughBlocksOverlap) {
   EXPECT_EQ(detection.episodes[0].end, 12080U);
 }
 
+TEST(RevealPipeline, CountsEachOfTwoLikeEventsOnceAlthoughOnlyOneBlockSeesBoth) {
+  for (const std::size_t channels : {14, 40}) {  // so that the signatures of the events are alike, and not
+    Telemetry t = job(60, 38000);
+    disturb(t, 13000, 13180, channels);
+    disturb(t, 24800, 24980, channels);
+    std::vector<std::size_t> begins;
+    for (const Episode& episode : run("reveal", t, {.keep_windows = false}).episodes) {
+      EXPECT_EQ(episode.tier, Tier::strong);
+      begins.push_back(episode.begin);
+    }
+    std::sort(begins.begin(), begins.end());
+    EXPECT_EQ(begins, (std::vector<std::size_t>{13000, 24800})) << channels;
+  }
+}
+
 TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
   Telemetry t = job(60, 300);
   t.step_seconds = 60;
