@@ -14,6 +14,8 @@ constexpr double kQuietSeconds = 3;       // between two bursts
 constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
 constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
 constexpr double kSimilar = 0.2;
+/// Share of a count that its parts may lack: one event, spread over ten steps, adds up to 0.9999999999999999.
+constexpr double kRounding = 1e-9;
 constexpr std::size_t kMostBursts = 200;  // for each counter; a job of weeks has hundreds of thousands
 
 /// Smaller bursts decide nothing: more than kFewBursts larger ones are there.
@@ -90,7 +92,7 @@ std::vector<CounterBurst> CounterWatch::bursts() const {
     const auto similar =
         static_cast<std::size_t>(std::count_if(counter.bursts.begin(), counter.bursts.end(), is_similar));
     for (CounterBurst burst : counter.bursts) {
-      if (burst.count < counter.least || !is_similar(burst)) continue;
+      if (burst.count < (1 - kRounding) * counter.least || !is_similar(burst)) continue;
       burst.recurring = similar > kFewBursts;
       burst.observed = burst.count / static_cast<double>(burst.measured) / step_seconds_;
       burst.expected =

@@ -51,5 +51,19 @@ TEST(ErrorCounters, TellOneLargeBurstAmongManySmallOnes) {
   EXPECT_NEAR(bursts[0].expected, 999 * 20.0 / 9999, 1e-9);
 }
 
+TEST(ErrorCounters, CountOneErrorThatIsSpreadOverTheStepsOfItsPeriod) {
+  for (const std::size_t steps : {1U, 6U, 10U, 100U}) {
+    Telemetry telemetry;
+    telemetry.samples = 600;
+    telemetry.channels.push_back(Channel{.metric = "cgroup.oom_kill", .kind = Kind::event});
+    telemetry.values.assign(telemetry.samples, 0.0);
+    std::fill_n(telemetry.values.begin() + 300, steps, 1 / static_cast<double>(steps));
+    const std::vector<CounterBurst> bursts = bursts_in(telemetry);
+    ASSERT_EQ(bursts.size(), 1U) << steps;
+    EXPECT_EQ(bursts[0].begin, 300U);
+    EXPECT_EQ(bursts[0].end, 300U + steps);
+  }
+}
+
 }  // namespace
 }  // namespace reveal::tests::error_counters_test
