@@ -192,6 +192,8 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   collect();
   const bool in_blocks = levels_.size() > 1;
   levels_.clear();  // frees memory for the data that is read again
+  // Else a burst might be a witness of the copy of an episode that is dropped.
+  keep_best(result_.episodes, scale_);
   const std::size_t scanned = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = scanned; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
