@@ -68,7 +68,7 @@ void IntervalDetection::add(const Telemetry& piece) {
   counters_.add(piece);
   if (piece.samples == samples_) {
     whole_ = &piece;
-    if (policy_.second_opinion) windows_.emplace(piece, options_);
+    if (options_.keep_windows) windows_.emplace(piece, options_);
   }
   add(piece, 0);
 }

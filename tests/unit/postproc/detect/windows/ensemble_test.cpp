@@ -220,6 +220,15 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
 }
 
+TEST(WindowEpisodes, AreNotInReportsWhoseWindowsAreSingleSamples) {
+  Telemetry t = job(20, 3030, 5);
+  disturb(t, 1500, 1502, 20);
+  EXPECT_FALSE(find_pipeline("reveal").run(t, {}).episodes.empty());
+  const Detection report = find_pipeline("reveal").run(t, {.keep_windows = false});
+  EXPECT_TRUE(report.windows.empty());
+  for (const Episode& episode : report.episodes) EXPECT_EQ(episode.methods.front(), Method::interval_scan);
+}
+
 // Damaged and unusual input, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
 void expect_survived(const Telemetry& telemetry) {
   expect_defined(rank(telemetry), grid_of(telemetry).count);
