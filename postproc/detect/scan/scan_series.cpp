@@ -2,7 +2,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -29,9 +28,6 @@ constexpr std::size_t kMostPerSubsystem = 1000;  // series that detect: bounds t
 constexpr std::size_t kChunk = 64;
 constexpr double kLongJobSeconds = 300;  // from here on one-second means are enough for a correlation
 
-/// Instances that are peers of each other when only their number differs; two disks or network cards are not.
-constexpr std::array<std::string_view, 5> kPeers{"cpu", "rank", "node", "gpu", "n"};
-
 /// Equal for peers: "cpu3" -> "cpu#". The job's first network namespace has no name, so "eth0" and "ns2/eth0" are
 /// peers.
 std::string peer_pattern(std::string_view instance) {
@@ -40,7 +36,8 @@ std::string peer_pattern(std::string_view instance) {
   const std::string_view prefix = instance.substr(0, static_cast<std::size_t>(digits - instance.begin()));
   const auto rest = std::find_if_not(digits, instance.end(), is_digit);
   if (prefix == "ns" && digits != rest) return std::string(rest == instance.end() ? rest : rest + 1, instance.end());
-  if (digits == rest || std::find(kPeers.begin(), kPeers.end(), prefix) == kPeers.end()) return std::string(instance);
+  if (digits == rest || std::find(kPeerNames.begin(), kPeerNames.end(), prefix) == kPeerNames.end())
+    return std::string(instance);
   return std::string(prefix) + "#" + std::string(rest, instance.end());
 }
 

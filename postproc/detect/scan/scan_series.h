@@ -3,14 +3,19 @@
 // namespaces).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
+
+/// Instances that are peers of each other when only their number differs; two disks or network cards are not.
+inline constexpr std::array<std::string_view, 5> kPeerNames{"cpu", "rank", "node", "gpu", "n"};
 
 enum class SeriesForm : std::uint8_t { rate, level, contrast };
 
