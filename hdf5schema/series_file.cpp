@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "hdf5schema/checked_dataset.h"
 #include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
+#include "hdf5schema/vocabulary.h"
 
 namespace reveal {
 namespace {
@@ -67,13 +69,19 @@ std::vector<std::string> read_texts(const H5::H5File& file, const char* name, co
   }
 }
 
+/// A misspelt word is no default: the channel would be taken for another kind of number.
 std::vector<std::string> read_optional_texts(const H5::H5File& file, const char* name, std::size_t channels,
-                                             const std::string& place) {
+                                             bool (*known)(std::string_view), const std::string& place) {
   if (!file.nameExists(name)) return std::vector<std::string>(channels);
   std::vector<std::string> texts = read_texts(file, name, place);
   if (texts.size() != channels)
     throw Error(place + ": dataset \"" + name + "\" has " + std::to_string(texts.size()) + " entries for " +
                 std::to_string(channels) + " channels");
+  for (const std::string& text : texts) {
+    if (!text.empty() && !known(text))
+      throw Error(place + ": dataset \"" + name + "\" has the unknown word \"" + text +
+                  "\"; reveal score --help lists the known ones");
+  }
   return texts;
 }
 
@@ -148,8 +156,10 @@ SeriesFile read_series_file(const std::filesystem::path& path) {
     if (series.channels.size() != channels)
       throw Error(place + ": dataset \"values\" has " + std::to_string(channels) + " columns, \"channels\" names " +
                   std::to_string(series.channels.size()));
-    series.kind = read_optional_texts(file, "kind", channels, place);
-    series.subsystem = read_optional_texts(file, "subsystem", channels, place);
+    series.kind = read_optional_texts(
+        file, "kind", channels, [](std::string_view text) { return kind_of(text).has_value(); }, place);
+    series.subsystem = read_optional_texts(
+        file, "subsystem", channels, [](std::string_view text) { return subsystem_of(text).has_value(); }, place);
 
     const std::vector<double> by_time = numbers_of(values);
     series.values.resize(by_time.size());

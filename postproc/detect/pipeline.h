@@ -19,7 +19,7 @@ struct DetectOptions {
   double stride_seconds = 1;
   std::uint64_t seed = 0;
   double prune_above = 0.5;    // mean |r| beyond which `paper` keeps one channel of several; 1 and more: it keeps all
-  bool keep_windows = true;    // fill Detection::windows
+  bool keep_windows = true;    // fill Detection::windows; on servers, strange ones are episodes
   bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
   bool in_background = false;  // scan beside the caller, which reads the next piece meanwhile: the same result, sooner
 };

@@ -66,7 +66,9 @@ FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::si
     for (std::size_t w = 0; w < grid.count; ++w) {
       window.assign(values.subspan(grid.first_sample(w), grid.length));
       if (static_cast<double>(window.size()) < (1 - kMaxMissing) * static_cast<double>(grid.length)) continue;
-      matrix.values(static_cast<Eigen::Index>(w), first) = event_feature().compute(window);
+      // Extrapolated to the whole window: a gap is no pause.
+      const double parts = static_cast<double>(grid.length) / static_cast<double>(window.size());
+      matrix.values(static_cast<Eigen::Index>(w), first) = parts * event_feature().compute(window);
     }
     ++first;
   }

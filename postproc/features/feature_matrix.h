@@ -23,8 +23,8 @@ struct FeatureMatrix {
 
 [[nodiscard]] bool counts_events(const Channel& channel) noexcept;
 
-/// Dynamic signals get all features, those that `is_summed` their sum. A window of which more than half is missing is
-/// NaN.
+/// Dynamic signals get all features, those that `is_summed` their sum, extrapolated over missing samples. A window of
+/// which more than half is missing is NaN.
 [[nodiscard]] FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels,
                                            const WindowGrid& grid, bool (*is_summed)(const Channel&) = counts_events);
 

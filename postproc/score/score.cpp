@@ -3,13 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <iterator>
 #include <string_view>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan/scan_series.h"
 #include "postproc/telemetry/publish.h"
 #include "postproc/words/sanitize.h"
 
@@ -17,11 +17,9 @@ namespace reveal {
 
 namespace {
 
-/// Name parts that number peers: "cpu1", "rank0", "n0" (a network namespace).
-constexpr std::array<std::string_view, 5> kPeerParts{"cpu", "rank", "node", "gpu", "n"};
-
+/// "cpu1", "rank0", "n0" (a network namespace).
 bool numbers_a_peer(std::string_view part) {
-  for (const std::string_view prefix : kPeerParts) {
+  for (const std::string_view prefix : kPeerNames) {
     const std::string_view digits = part.substr(std::min(prefix.size(), part.size()));
     if (part.substr(0, prefix.size()) != prefix || digits.empty()) continue;
     if (std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) return true;

@@ -1,8 +1,5 @@
 #include "postproc/detect/paper/detector.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 
 namespace reveal {

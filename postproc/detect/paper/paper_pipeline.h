@@ -1,4 +1,9 @@
-// The pipeline of arXiv 2510.26008, sections 4.1 to 4.4, as literally as the text allows.
+// The pipeline of arXiv 2510.26008, sections 4.1 to 4.4, as literally as the text allows. It leaves open: whether all
+// hosts of a workload are standardised and ranked together (here each node by itself), the features (those of
+// features.h), the size of the forest (100 trees of 256 windows, scikit-learn's default), how detectors that agree
+// raise a score (votes, then the mean rank), and which signal is named (the largest |z|). Channels of kind state and of
+// reveal itself take no part, and a missing feature counts as its mean. The Mahalanobis distance takes time with the
+// third power of windows or features, whichever are fewer: it is for jobs of hours.
 #pragma once
 
 #include <vector>

@@ -65,10 +65,10 @@ std::size_t IntervalDetection::piece_samples() const {
 
 void IntervalDetection::add(const Telemetry& piece) {
   if (levels_.empty()) return;
-  counters_.add(piece, 0);
+  counters_.add(piece);
   if (piece.samples == samples_) {
     whole_ = &piece;
-    if (policy_.second_opinion) windows_.emplace(piece, options_);
+    if (options_.keep_windows) windows_.emplace(piece, options_);
   }
   add(piece, 0);
 }
@@ -192,6 +192,8 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   collect();
   const bool in_blocks = levels_.size() > 1;
   levels_.clear();  // frees memory for the data that is read again
+  // Else a burst might be a witness of the copy of an episode that is dropped.
+  keep_best(result_.episodes, scale_);
   const std::size_t scanned = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = scanned; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);

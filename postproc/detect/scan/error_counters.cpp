@@ -14,6 +14,8 @@ constexpr double kQuietSeconds = 3;       // between two bursts
 constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
 constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
 constexpr double kSimilar = 0.2;
+/// Share of a count that its parts may lack: one event, spread over ten steps, adds up to 0.9999999999999999.
+constexpr double kRounding = 1e-9;
 constexpr std::size_t kMostBursts = 200;  // for each counter; a job of weeks has hundreds of thousands
 
 /// Smaller bursts decide nothing: more than kFewBursts larger ones are there.
@@ -66,9 +68,9 @@ void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
   bursts.back().measured = counter.measured - counter.first_measured + 1;
 }
 
-void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
+void CounterWatch::add(const Telemetry& piece) {
   for (Counter& counter : counters_) {
-    const auto values = telemetry.series(counter.channel).subspan(from);
+    const auto values = piece.series(counter.channel);
     const PresentValues all = present_values(values);
     if (all.present == values.size() && all.low == 0 && all.high == 0) {
       counter.measured += values.size();
@@ -76,7 +78,7 @@ void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
     }
     for (std::size_t t = 0; t < values.size(); ++t) count(values[t], samples_ + t, counter);
   }
-  samples_ += telemetry.samples - from;
+  samples_ += piece.samples;
 }
 
 std::vector<CounterBurst> CounterWatch::bursts() const {
@@ -90,7 +92,7 @@ std::vector<CounterBurst> CounterWatch::bursts() const {
     const auto similar =
         static_cast<std::size_t>(std::count_if(counter.bursts.begin(), counter.bursts.end(), is_similar));
     for (CounterBurst burst : counter.bursts) {
-      if (burst.count < counter.least || !is_similar(burst)) continue;
+      if (burst.count < (1 - kRounding) * counter.least || !is_similar(burst)) continue;
       burst.recurring = similar > kFewBursts;
       burst.observed = burst.count / static_cast<double>(burst.measured) / step_seconds_;
       burst.expected =
@@ -101,12 +103,6 @@ std::vector<CounterBurst> CounterWatch::bursts() const {
   std::stable_sort(all.begin(), all.end(),
                    [](const CounterBurst& a, const CounterBurst& b) { return a.begin < b.begin; });
   return all;
-}
-
-std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale) {
-  CounterWatch watch(telemetry.channels, telemetry.step_seconds, scale);
-  watch.add(telemetry, 0);
-  return watch.bursts();
 }
 
 }  // namespace reveal

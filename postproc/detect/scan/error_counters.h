@@ -29,9 +29,9 @@ class CounterWatch {
  public:
   /// `channels` outlive it.
   CounterWatch(std::span<const Channel> channels, double step_seconds, const ScanScale& scale);
-  /// Samples [from, telemetry.samples), which follow those of the last call.
-  void add(const Telemetry& telemetry, std::size_t from);
-  /// The bursts seen so far.
+  /// The samples that follow those of the last call.
+  void add(const Telemetry& piece);
+  /// The bursts seen so far, by time. Counters that count in every other second give none: the scan finds those.
   [[nodiscard]] std::vector<CounterBurst> bursts() const;
 
  private:
@@ -52,9 +52,6 @@ class CounterWatch {
   std::size_t samples_ = 0;
   std::vector<Counter> counters_;
 };
-
-/// Bursts by time. Counters that count in every other second give none: the scan finds those.
-[[nodiscard]] std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale);
 
 /// The count from which a metric is reported; 0 for metrics without a limit.
 [[nodiscard]] double least_count(std::string_view metric);

@@ -108,7 +108,7 @@ double NeighbourRatio::ratio(std::size_t begin, std::size_t end, std::span<const
   if (room < kMinSeconds + kMargin) return 0;
   length = std::min(length, room - kMargin);
   for (std::size_t s = mine.begin; s < mine.end; ++s) left_out[s] = true;
-  double others = 0;
+  double others = -1;  // none was compared
   const std::size_t step = std::max<std::size_t>(1, length / kStepsPerLength);
   const auto compare = [&](std::size_t from, std::size_t to) {
     for (std::size_t b = from; b + length <= to; b += step) {
@@ -119,7 +119,8 @@ double NeighbourRatio::ratio(std::size_t begin, std::size_t end, std::span<const
   };
   compare(0, mine.begin - std::min(mine.begin, kMargin));
   compare(mine.end + kMargin, n);
-  return own < 0 || others <= 0 ? 0 : own / others;
+  if (own <= 0 || others < 0) return 0;
+  return others > 0 ? own / others : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace reveal

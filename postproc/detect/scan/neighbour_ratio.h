@@ -24,8 +24,8 @@ class NeighbourRatio {
   };
 
   /// Mean distance of the interval's seconds to their nearest second outside, divided by the largest such mean of any
-  /// other interval as long: above 1 the interval is the least familiar part. 0 where too little is left to compare.
-  /// `repeats`: other samples that are left out, too.
+  /// other interval as long: above 1 the interval is the least familiar part; infinite where all others are alike. 0
+  /// where too little is left to compare. `repeats`: other samples that are left out, too.
   [[nodiscard]] double ratio(std::size_t begin, std::size_t end, std::span<const Span> repeats = {}) const;
 
  private:

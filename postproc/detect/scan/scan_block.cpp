@@ -300,16 +300,34 @@ BlockScan scan_block(const Telemetry& telemetry, std::size_t offset, const ScanB
   return Scan(telemetry, offset, block, searched, scale, filled).run();
 }
 
+namespace {
+
+/// Whether two episodes of one time are one event. Labels may differ: only the block that holds an event and its
+/// repetition knows that it recurs. An episode without a tier hides none that has one.
+bool is_copy(const Episode& episode, const Episode& better) {
+  if (better.labels == episode.labels) return true;
+  const auto is_interval = [](const Episode& one) {
+    return one.methods.front() == Method::interval_scan && !has_label(one, Label::edge);
+  };
+  return is_interval(better) && is_interval(episode) && (better.tier != Tier::none || episode.tier == Tier::none);
+}
+
+}  // namespace
+
 void keep_best(std::vector<Episode>& episodes, const ScanScale& scale) {
   std::stable_sort(episodes.begin(), episodes.end(),
                    [](const Episode& a, const Episode& b) { return a.score > b.score; });
   const std::size_t apart = scale.samples(kApartSeconds);
   std::vector<Episode> kept;
   for (Episode& episode : episodes) {
-    const bool known = std::any_of(kept.begin(), kept.end(), [&](const Episode& other) {
-      return other.labels == episode.labels && episode.begin < other.end + apart && other.begin < episode.end + apart;
+    const auto known = std::find_if(kept.begin(), kept.end(), [&](const Episode& other) {
+      return episode.begin < other.end + apart && other.begin < episode.end + apart && is_copy(episode, other);
     });
-    if (!known) kept.push_back(std::move(episode));
+    if (known == kept.end()) {
+      kept.push_back(std::move(episode));
+    } else if (known->labels != episode.labels) {
+      known->tier = std::max(known->tier, episode.tier);
+    }
   }
   episodes = std::move(kept);
 }

@@ -2,7 +2,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -29,9 +28,6 @@ constexpr std::size_t kMostPerSubsystem = 1000;  // series that detect: bounds t
 constexpr std::size_t kChunk = 64;
 constexpr double kLongJobSeconds = 300;  // from here on one-second means are enough for a correlation
 
-/// Instances that are peers of each other when only their number differs; two disks or network cards are not.
-constexpr std::array<std::string_view, 5> kPeers{"cpu", "rank", "node", "gpu", "n"};
-
 /// Equal for peers: "cpu3" -> "cpu#". The job's first network namespace has no name, so "eth0" and "ns2/eth0" are
 /// peers.
 std::string peer_pattern(std::string_view instance) {
@@ -40,7 +36,8 @@ std::string peer_pattern(std::string_view instance) {
   const std::string_view prefix = instance.substr(0, static_cast<std::size_t>(digits - instance.begin()));
   const auto rest = std::find_if_not(digits, instance.end(), is_digit);
   if (prefix == "ns" && digits != rest) return std::string(rest == instance.end() ? rest : rest + 1, instance.end());
-  if (digits == rest || std::find(kPeers.begin(), kPeers.end(), prefix) == kPeers.end()) return std::string(instance);
+  if (digits == rest || std::find(kPeerNames.begin(), kPeerNames.end(), prefix) == kPeerNames.end())
+    return std::string(instance);
   return std::string(prefix) + "#" + std::string(rest, instance.end());
 }
 
@@ -80,10 +77,13 @@ class Builder {
       const Channel& channel = telemetry_.channels[c];
       if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) continue;
       const PresentValues values = present_values(values_of(c));
-      const double enough = kMinPresent * static_cast<double>(input_.samples);
-      if (!values.constant() && static_cast<double>(values.present) >= enough) moving.push_back(c);
+      if (!values.constant() && enough(values.present)) moving.push_back(c);
     }
     return moving;
+  }
+
+  [[nodiscard]] bool enough(std::size_t present) const {
+    return static_cast<double>(present) >= kMinPresent * static_cast<double>(input_.samples);
   }
 
   /// Increments per step: counters come as such; for gauges it removes the drift of free memory and caches.
@@ -114,7 +114,7 @@ class Builder {
     input_.scores.resize(row + input_.samples);
     const std::span<float> scores = std::span(input_.scores).subspan(row);
     const RankSummary summary = normal_scores(values, scores);
-    if (summary.away_from_median < kMinAwayFromMedian) {
+    if (summary.away_from_median < kMinAwayFromMedian || !enough(summary.present)) {
       input_.scores.resize(row);
       return false;
     }
@@ -133,7 +133,8 @@ class Builder {
     return true;
   }
 
-  /// Contrasts cancel the phases that all members go through together.
+  /// Contrasts cancel the phases that all members go through together. A member that is missing has none: a rank that
+  /// ended does not stand still.
   void add_contrasts(const std::vector<std::size_t>& members) {
     if (members.size() < 2) return;
     std::vector<std::vector<double>> values;
@@ -141,7 +142,7 @@ class Builder {
       rate_of(member, values.emplace_back());
       if (!is_counted(telemetry_.channels[member].kind)) continue;
       // Single precision sorts faster, and a difference of roots carries no more.
-      for (double& value : values.back()) value = static_cast<float>(std::sqrt(std::max(0.0, value)));
+      for (double& value : values.back()) value = value < 0 ? 0.0F : static_cast<float>(std::sqrt(value));
     }
     if (members.size() == 2) {
       for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] = static_cast<float>(values[0][t] - values[1][t]);

@@ -3,14 +3,19 @@
 // namespaces).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
+
+/// Instances that are peers of each other when only their number differs; two disks or network cards are not.
+inline constexpr std::array<std::string_view, 5> kPeerNames{"cpu", "rank", "node", "gpu", "n"};
 
 enum class SeriesForm : std::uint8_t { rate, level, contrast };
 
@@ -44,7 +49,8 @@ struct ScanInput {
 }
 
 /// Samples [begin, begin + samples) of the telemetry. Channels of reveal itself, of kind state, with less than a fifth
-/// present or with fewer than six samples away from their median give no series. Missing values stand at the median.
+/// present or with fewer than six samples away from their median give no series, nor do such contrasts. Missing values
+/// stand at the median.
 [[nodiscard]] ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t samples,
                                    const ScanScale& scale);
 

@@ -25,6 +25,14 @@ struct Member {
   std::vector<double> score;
 };
 
+/// The height of the upper tail; where fewer windows differ, the largest score. 0: all windows have the same.
+double tail_of(const std::vector<double>& score) {
+  const double tail = percentile(score, kTailPercentile);
+  if (tail > kSmallestTail) return tail;
+  const double largest = *std::max_element(score.begin(), score.end());
+  return largest > kSmallestTail ? largest : 0;
+}
+
 class Ranking {
  public:
   Ranking(const Telemetry& telemetry, std::uint64_t seed, Explain explain, std::span<const WindowDetector> detectors,
@@ -58,8 +66,8 @@ class Ranking {
     double total = 0;
     double per_tail = 0;
     for (const Member& member : members) {
-      scale.push_back(1 / std::max(percentile(member.score, kTailPercentile), kSmallestTail));
-      if (scale.back() * kSmallestTail >= 1) scale.back() = 0;  // has the same value for every window
+      const double tail = tail_of(member.score);
+      scale.push_back(tail > 0 ? 1 / tail : 0);
       total += member.weight * scale.back();
       per_tail += scale.back() > 0 ? member.weight : 0;
     }

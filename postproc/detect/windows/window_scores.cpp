@@ -22,7 +22,8 @@ WindowScores::WindowScores(const Telemetry& telemetry, const DetectOptions& opti
       options_(options),
       scale_(scan_scale(telemetry.step_seconds)),
       grid_(window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, 0, telemetry.samples)) {
-  for (std::size_t w = 0; options.keep_windows && w < grid_.count; ++w) {
+  windows_.reserve(grid_.count);
+  for (std::size_t w = 0; w < grid_.count; ++w) {
     windows_.push_back({.begin = grid_.first_sample(w), .end = grid_.end_sample(w)});
   }
 }
@@ -69,7 +70,7 @@ void WindowScores::rank(Detection& detection) {
   while (first + grid.count < grid_.count && grid_.end_sample(first + grid.count) <= end) ++grid.count;
   const WindowRanking ranking = rank_windows(telemetry_, grid, options_.seed, Explain::every_channel);
   const std::vector<double> score = raised_by_neighbours(ranking.score, grid);
-  for (std::size_t w = 0; !windows_.empty() && w < grid.count; ++w) {
+  for (std::size_t w = 0; w < grid.count; ++w) {
     WindowScore& window = windows_[first + w];
     window.score = score[w] + (scale_.has_start_and_end ? window.score : 0);
     if (options_.every_channel) window.reasons = ranking.reasons[w];

@@ -1,5 +1,6 @@
 // A score for every window, which `reveal score` writes; on servers, sampled for days, strange windows are episodes
-// themselves. The report of a job uses neither.
+// themselves. The report of a job uses neither, whatever its step: at more than a second per sample, its windows of
+// three seconds would be single samples, and the reasons of all of them many times as large as the telemetry.
 #pragma once
 
 #include <vector>
@@ -33,7 +34,7 @@ class WindowScores {
   const DetectOptions& options_;
   ScanScale scale_;
   WindowGrid grid_;
-  std::vector<WindowScore> windows_;  // empty unless they are kept
+  std::vector<WindowScore> windows_;
 };
 
 }  // namespace reveal

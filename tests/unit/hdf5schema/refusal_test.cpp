@@ -144,5 +144,26 @@ TEST(SeriesFile, IsRefusedWithTheReason) {
   EXPECT_EQ(series_refusal(path), ": dataset \"values\" has 2 columns, \"channels\" names 3");
 }
 
+TEST(SeriesFile, IsRefusedWithAWordThatIsNotKnown) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "series.h5";
+  const auto with_word = [&](const char* dataset, const char* word) {
+    write_series(path, 2);
+    const H5::H5File file(path.string(), H5F_ACC_RDWR);
+    const hsize_t channels = 2;
+    const char* texts[] = {"", word};
+    const H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
+    file.createDataSet(dataset, type, H5::DataSpace(1, &channels)).write(texts, type);
+  };
+  with_word("kind", "counter");
+  EXPECT_EQ(read_series_file(path).kind, (std::vector<std::string>{"", "counter"}));
+  with_word("kind", "Counter");
+  EXPECT_EQ(series_refusal(path),
+            ": dataset \"kind\" has the unknown word \"Counter\"; reveal score --help lists the known ones");
+  with_word("subsystem", "disk");
+  EXPECT_EQ(series_refusal(path),
+            ": dataset \"subsystem\" has the unknown word \"disk\"; reveal score --help lists the known ones");
+}
+
 }  // namespace
 }  // namespace reveal::tests::refusal_test

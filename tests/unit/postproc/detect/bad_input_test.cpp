@@ -196,5 +196,18 @@ TEST(NeighbourRatio, IsAboveOneOnlyWhereSecondsHaveNoLike) {
   EXPECT_EQ(neighbours.ratio(0, 1200), 0);  // nothing is left to compare with
 }
 
+TEST(NeighbourRatio, IsLargestWhereAllOtherSecondsAreAlike) {
+  Telemetry t = noise(1, 1000);
+  std::fill(t.values.begin(), t.values.end(), 5.0);
+  std::fill_n(t.values.begin() + 500, 100, 8.0);
+  const ScanScale scale{.samples_per_second = 10};
+  ScanInput input = scan_input(t, 0, t.samples, scale);
+  mark_detecting(input, SeriesCorrelation(input, scale));
+  const NeighbourRatio neighbours(input, scale);
+  EXPECT_GT(neighbours.ratio(500, 600), 2);
+  EXPECT_EQ(neighbours.ratio(0, 1000), 0);
+  EXPECT_EQ(scan(t).episodes.at(0).tier, Tier::strong);
+}
+
 }  // namespace
 }  // namespace reveal::tests::bad_input_test

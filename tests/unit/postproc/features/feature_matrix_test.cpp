@@ -52,6 +52,16 @@ TEST(FeatureMatrix, CallsWindowsWithMoreThanHalfMissingUnknown) {
   EXPECT_DOUBLE_EQ(matrix.values(1, 0), 2);
 }
 
+TEST(FeatureMatrix, DoesNotTakeAGapForFewerEvents) {
+  const double nan = std::nan("");
+  const Telemetry t = telemetry({{2, 2, 2, 2, 2, nan, 2, 2, 2, 2, nan, nan}}, Kind::event);
+  const WindowGrid grid{.length = 4, .stride = 4, .count = 3};
+  const std::vector<std::size_t> one{0};
+  const FeatureMatrix matrix = feature_matrix(t, one, grid);
+  ASSERT_EQ(matrix.values.cols(), 1);
+  for (Eigen::Index w = 0; w < 3; ++w) EXPECT_DOUBLE_EQ(matrix.values(w, 0), 8) << w;
+}
+
 TEST(FeatureMatrix, StandardisesAndLeavesOutWhatNeverVaries) {
   FeatureMatrix matrix;
   matrix.values.resize(4, 3);

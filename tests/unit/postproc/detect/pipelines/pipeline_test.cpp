@@ -181,6 +181,37 @@ TEST(RevealPipeline, FindsAnEventInALongJobOnceAlthoughBlocksOverlap) {
   EXPECT_EQ(detection.episodes[0].end, 12080U);
 }
 
+TEST(RevealPipeline, CountsEachOfTwoLikeEventsOnceAlthoughOnlyOneBlockSeesBoth) {
+  for (const std::size_t channels : {14, 40}) {  // so that the signatures of the events are alike, and not
+    Telemetry t = job(60, 38000);
+    disturb(t, 13000, 13180, channels);
+    disturb(t, 24800, 24980, channels);
+    std::vector<std::size_t> begins;
+    for (const Episode& episode : run("reveal", t, {.keep_windows = false}).episodes) {
+      EXPECT_EQ(episode.tier, Tier::strong);
+      begins.push_back(episode.begin);
+    }
+    std::sort(begins.begin(), begins.end());
+    EXPECT_EQ(begins, (std::vector<std::size_t>{13000, 24800})) << channels;
+  }
+}
+
+TEST(RevealPipeline, KeepsTheErrorsInAnEventThatTwoBlocksSee) {
+  Telemetry t = job(60, 26000);
+  disturb(t, 11900, 12080);
+  for (std::size_t c = 0; c < 25; ++c) {  // so that the first block sees the event less clearly
+    for (std::size_t s = 2000 + 200 * c; s < 2100 + 200 * c; ++s) t.series(c)[s] += 3000;
+  }
+  t.channels.push_back({.metric = "net.rx_dropped", .kind = Kind::counter, .subsystem = Subsystem::network});
+  t.values.resize(t.values.size() + t.samples);
+  for (std::size_t s = 11950; s < 12000; s += 5) t.series(60)[s] = 20;
+  const Detection detection = run("reveal", t, {.keep_windows = false});
+  ASSERT_FALSE(detection.episodes.empty());
+  const Episode& episode = detection.episodes.front();
+  EXPECT_EQ(episode.begin, 11900U);
+  EXPECT_EQ(std::count(episode.methods.begin(), episode.methods.end(), Method::error_counters), 1);
+}
+
 TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
   Telemetry t = job(60, 300);
   t.step_seconds = 60;

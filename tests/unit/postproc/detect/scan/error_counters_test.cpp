@@ -20,10 +20,16 @@ Telemetry thousand_bursts() {
   return telemetry;
 }
 
+std::vector<CounterBurst> bursts_in(const Telemetry& telemetry) {
+  CounterWatch watch(telemetry.channels, telemetry.step_seconds, scan_scale(telemetry.step_seconds));
+  watch.add(telemetry);
+  return watch.bursts();
+}
+
 TEST(ErrorCounters, KeepTheLargestOfManyBursts) {
   Telemetry telemetry = thousand_bursts();
   telemetry.values[5005] = 30;
-  const std::vector<CounterBurst> bursts = counter_bursts(telemetry, scan_scale(1));
+  const std::vector<CounterBurst> bursts = bursts_in(telemetry);
   EXPECT_GE(bursts.size(), 100U);
   EXPECT_LE(bursts.size(), 200U) << "a job of weeks has hundreds of thousands";
   EXPECT_TRUE(std::all_of(bursts.begin(), bursts.end(), [](const CounterBurst& one) { return one.recurring; }));
@@ -38,11 +44,25 @@ TEST(ErrorCounters, KeepTheLargestOfManyBursts) {
 TEST(ErrorCounters, TellOneLargeBurstAmongManySmallOnes) {
   Telemetry telemetry = thousand_bursts();
   telemetry.values[5005] = 2000;
-  const std::vector<CounterBurst> bursts = counter_bursts(telemetry, scan_scale(1));
+  const std::vector<CounterBurst> bursts = bursts_in(telemetry);
   ASSERT_EQ(bursts.size(), 1U);
   EXPECT_FALSE(bursts[0].recurring);
   EXPECT_EQ(bursts[0].begin, 5005U);
   EXPECT_NEAR(bursts[0].expected, 999 * 20.0 / 9999, 1e-9);
+}
+
+TEST(ErrorCounters, CountOneErrorThatIsSpreadOverTheStepsOfItsPeriod) {
+  for (const std::size_t steps : {1U, 6U, 10U, 100U}) {
+    Telemetry telemetry;
+    telemetry.samples = 600;
+    telemetry.channels.push_back(Channel{.metric = "cgroup.oom_kill", .kind = Kind::event});
+    telemetry.values.assign(telemetry.samples, 0.0);
+    std::fill_n(telemetry.values.begin() + 300, steps, 1 / static_cast<double>(steps));
+    const std::vector<CounterBurst> bursts = bursts_in(telemetry);
+    ASSERT_EQ(bursts.size(), 1U) << steps;
+    EXPECT_EQ(bursts[0].begin, 300U);
+    EXPECT_EQ(bursts[0].end, 300U + steps);
+  }
 }
 
 }  // namespace

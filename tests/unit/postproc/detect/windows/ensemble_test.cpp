@@ -167,6 +167,18 @@ TEST(Ensemble, RaisesTheNeighboursOfAStrangeWindowByWhatTheyShare) {
   EXPECT_EQ(raised_by_neighbours(score, {.length = 30, .stride = 30, .count = score.size()}), score);
 }
 
+TEST(Ensemble, IsNotSilencedByDetectorsForWhichAllWindowsAreAlike) {
+  for (const std::size_t length : {20U, 150U}) {  // 1.7 % of the windows, and 6 %
+    Telemetry t = job(3, 3030);
+    std::fill(t.values.begin(), t.values.end(), 5.0);  // the core has no variance: R-MAHA and R-IF see nothing
+    for (std::size_t c = 0; c < 3; ++c) std::fill_n(t.series(c).begin() + 1500, length, 8.0);
+    const WindowRanking ranking = rank(t);
+    expect_defined(ranking, 301);
+    EXPECT_GT(*std::max_element(ranking.score.begin() + 147, ranking.score.begin() + 166), 3) << length;
+    EXPECT_LT(*std::max_element(ranking.score.begin(), ranking.score.begin() + 140), 1) << length;
+  }
+}
+
 TEST(Ensemble, RanksLongSeriesInParts) {
   Telemetry t = job(3, 26000);
   disturb(t, 9000, 9040, 3);
@@ -218,6 +230,15 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   EXPECT_LT(episode.reasons.front().channel, 5U);
   EXPECT_FALSE(episode.claim.empty());
   EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
+}
+
+TEST(WindowEpisodes, AreNotInReportsWhoseWindowsAreSingleSamples) {
+  Telemetry t = job(20, 3030, 5);
+  disturb(t, 1500, 1502, 20);
+  EXPECT_FALSE(find_pipeline("reveal").run(t, {}).episodes.empty());
+  const Detection report = find_pipeline("reveal").run(t, {.keep_windows = false});
+  EXPECT_TRUE(report.windows.empty());
+  for (const Episode& episode : report.episodes) EXPECT_EQ(episode.methods.front(), Method::interval_scan);
 }
 
 // Damaged and unusual input, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
