@@ -50,7 +50,7 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
   return felt;
 }
 
-/// Those of the episode whose change a person would call one come first: a level that hardly moves at all leaves the
+/// Reasons whose change a person would call one come first: a level that hardly moves at all leaves the
 /// detectors' usual range by a few parts in ten thousand.
 std::vector<Reason> clearest(const Episode& episode, double least) {
   std::vector<Reason> reasons = episode.reasons;
