@@ -210,9 +210,9 @@ template <class Row>
 void TraceStream::Impl::read_table(std::vector<Row> NodeTrace::*table) {
   std::vector<LostPart> lost;
   for (const TraceReader* each : source->in_order()) {
-    std::vector<Row> rows;
-    take(rows, RowTable<Row>::kName, LostPart::Holds::evidence, lost, [each] { return each->table<Row>(); });
-    append(trace.*table, std::move(rows));
+    std::vector<Row> part;
+    take(part, RowTable<Row>::kName, LostPart::Holds::evidence, lost, [each] { return each->table<Row>(); });
+    append(trace.*table, std::move(part));
   }
   if (lost.empty()) return;
   trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
