@@ -206,6 +206,20 @@ bool belongs_to(const std::string& name, const std::string& node) {
   return name.starts_with(node + ".") || name.starts_with(node + "-");
 }
 
+/// Whether it belongs to the trace of the node or to a further one (n1-2.h5), and not to a node whose name only begins
+/// like this one's.
+bool is_of_trace(std::string_view name, std::string_view node) {
+  if (!name.starts_with(node)) return false;
+  name.remove_prefix(node.size());
+  if (name.starts_with('-')) {
+    name.remove_prefix(1);
+    const std::size_t digits = name.find_first_not_of("0123456789");
+    if (digits == 0 || digits == std::string_view::npos) return false;
+    name.remove_prefix(digits);
+  }
+  return name.starts_with('.');
+}
+
 /// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
 bool stands_already(const fs::path& file, int folder, const std::string& name) {
   struct stat ours {};
@@ -229,7 +243,7 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
     // Files of a run that found no place, or of a sampler that was killed.
     const bool report = std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles);
     const bool passing = name == node + ".h5.live" || name == node + ".h5.watch" || name == node + ".status.json" ||
-                         (name.starts_with('.') && belongs_to(name.substr(1), node));
+                         (name.starts_with('.') && is_of_trace(name.substr(1), node));
     if (report || passing) {
       fs::remove(entry.path(), ignored);
     } else if (!belongs_to(name, node)) {
@@ -409,7 +423,8 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
 /// `let_epilog_go`: before the traces of nodes without a summary are analysed here. The directory gets its name first,
-/// when no other node can be on its way there: the history and the mail state where the report is.
+/// since the history and the mail state where the report is: a node that published its summary writes nothing more
+/// there, unless it still makes its trace smaller.
 ReportMaker build_when_complete(Delivery& delivery, const std::string& node, const SlurmJob& job,
                                 const std::string& request, const DeliverSettings& settings,
                                 const AnalysisSettings& analysis, const std::function<void()>& let_epilog_go) {
@@ -433,7 +448,7 @@ ReportMaker build_when_complete(Delivery& delivery, const std::string& node, con
       if (has_report_job(directory)) return maker(ReportMaker::job);
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
-      if (delivery.moved && !named && contains_all(reported, job.place.nodes)) {
+      if (delivery.moved && !named && !settings.downsample_traces && contains_all(reported, job.place.nodes)) {
         named = true;
         directory = rename_to_names(directory, job, request);
         lease.follow(directory.string());
@@ -613,6 +628,10 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
     delivery.of_other_nodes = place.watched.size() > 1;
+  }
+  if (delivery.report_built && delivery.moved && settings.downsample_traces &&
+      contains_all(delivered(delivery.directory), place.nodes)) {
+    delivery.directory = rename_to_names(delivery.directory, job, request);
   }
   return delivery;
 }

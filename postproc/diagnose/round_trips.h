@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "postproc/diagnose/excursion.h"
 #include "postproc/diagnose/rule.h"
@@ -12,6 +13,7 @@ namespace reveal {
 
 /// Smoothed round trips of the connections to a peer, in ns: medians over time.
 struct RoundTrips {
+  std::string peer;
   double inside = 0;
   double usual = 0;
 
@@ -22,5 +24,7 @@ struct RoundTrips {
 /// Nothing where no round trips to other nodes were measured inside and outside of the `unusual` intervals.
 [[nodiscard]] std::optional<RoundTrips> round_trips(const RuleContext& context, Interval at,
                                                     std::span<const Interval> unusual);
+
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const RoundTrips& trips, Interval at);
 
 }  // namespace reveal

@@ -63,7 +63,7 @@ std::string mount_words(const JobValues& file_systems) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  // That of the node may be of other processes: only the job's own loss makes it the job's.
+  // The node's wait may be that of other processes: only the job's own loss makes it the job's.
   const MetricSeries wait = needed(pressure_wait(context, Pressure::io_some), "time in which work waited for io (PSI)");
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
   const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");

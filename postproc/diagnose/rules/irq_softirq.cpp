@@ -119,8 +119,8 @@ bool loses_segments(const RuleContext& context, Interval at, std::span<const Int
 }
 
 /// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the cpu spent more
-/// time on them, which the ranks on it lacked: with fewer or more packets the job did something else. The node as a
-/// whole may spend less time on them, for their work is no longer shared.
+/// time on them: with fewer or more packets the job did something else. The node as a whole may spend less time on
+/// them, for their work is no longer shared.
 std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, const Cost& time, Interval at,
                                   std::span<const Interval> all) {
   constexpr double kSame = 0.3;

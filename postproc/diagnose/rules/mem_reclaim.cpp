@@ -36,13 +36,17 @@ std::vector<MetricSeries> reclaim(const RuleContext& context) {
   return found;
 }
 
-/// Time in which some task waited for storage or for memory: the larger, for the same wait counts as both.
+/// Time in which some task waited for storage or for memory: the larger, for the same wait counts as both. The job's
+/// own where its control group counts it.
 std::optional<MetricSeries> longest_wait(const RuleContext& context, Interval at) {
   std::optional<MetricSeries> longest;
-  for (const Pressure kind : {Pressure::io_some, Pressure::memory_some}) {
-    auto signal = pressure_wait(context, kind);
-    if (!signal || std::isnan(mean_inside(signal->values, at))) continue;
-    if (!longest || mean_inside(signal->values, at) > mean_inside(longest->values, at)) longest = std::move(signal);
+  for (const std::string_view group : {"cgroup.", "pressure."}) {
+    for (const std::string_view kind : {"io_some", "memory_some"}) {
+      auto signal = rate(context, std::string(group) + std::string(kind), 1e-9, "s/s");
+      if (!signal || std::isnan(mean_inside(signal->values, at))) continue;
+      if (!longest || mean_inside(signal->values, at) > mean_inside(longest->values, at)) longest = std::move(signal);
+    }
+    if (longest) return longest;
   }
   return longest;
 }

@@ -45,20 +45,21 @@ struct Plateau {
   double limit = 0;
   double usual_peak = 0;
   double share = 0;  // share of the time at the limit
+  std::optional<RoundTrips> trips = std::nullopt;
 };
 
 std::optional<Plateau> plateau(const RuleContext& context, const MetricSeries& received, Interval at,
                                std::span<const Interval> excluded) {
   const auto inside = sorted_values(received.values, at, excluded, true);
   const auto outside = sorted_values(received.values, at, excluded, false);
-  Plateau found{at_quantile(inside, kLimitQuantile), at_quantile(outside, kPeakQuantile), 0};
+  Plateau found{at_quantile(inside, kLimitQuantile), at_quantile(outside, kPeakQuantile)};
   if (!(found.limit > 0) || !(found.limit <= context.threshold("max_peak") * found.usual_peak)) return std::nullopt;
   const auto first = std::lower_bound(inside.begin(), inside.end(), (1 - kAtTheLimit) * found.limit);
   const auto last = std::upper_bound(first, inside.end(), (1 + kAtTheLimit) * found.limit);
   found.share = static_cast<double>(last - first) / static_cast<double>(inside.size());
   if (found.share >= context.threshold("min_at_limit")) return found;
-  const auto trips = round_trips(context, at, excluded);
-  const bool waited = trips && trips->ratio() >= kShorterRoundTrip;
+  found.trips = round_trips(context, at, excluded);
+  const bool waited = found.trips && found.trips->ratio() >= kShorterRoundTrip;
   return waited && found.share >= context.threshold("min_at_limit_waiting") ? std::optional(found) : std::nullopt;
 }
 
@@ -97,6 +98,7 @@ std::vector<Finding> check(const RuleContext& context) {
     peak.feature = fmt::format("peak; {:.0f} % of the time at that limit", 100 * flat->share);
     finding.evidence = {evidence_of(context, received, *bytes, excursion.at), std::move(peak),
                         evidence_of(context, queued, *out_of_order, excursion.at)};
+    if (flat->trips) finding.evidence.push_back(evidence_of(context, *flat->trips, excursion.at));
     if (const auto confirmed = confirmed_by(context.detection, excursion.at)) {
       finding.evidence.front().detectors = confirmed->methods;
     }

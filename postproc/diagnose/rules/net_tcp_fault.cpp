@@ -29,9 +29,7 @@ void compare_round_trips(const RuleContext& context, Finding& finding, Interval 
                          bool twice_measured) {
   constexpr double kLonger = 1.5;
   if (const auto trips = round_trips(context, at, all); trips && trips->ratio() >= kLonger) {
-    const MetricSeries smoothed{"tcp.peer.rtt", "ns", {}};
-    finding.evidence.push_back(evidence_of(context, smoothed, {trips->inside, trips->usual, 0}, at));
-    finding.evidence.back().feature = "median";
+    finding.evidence.push_back(evidence_of(context, *trips, at));
     finding.runner_up = {"net.congestion",
                          fmt::format("not ruled out: round trips took {:.1f} times as long, as through "
                                      "a full queue",

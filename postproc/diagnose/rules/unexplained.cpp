@@ -50,7 +50,7 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
   return felt;
 }
 
-/// Reasons whose change a person would call one come first: a level that hardly moves at all leaves the
+/// Reasons whose value changed by this part come first: a level that hardly moves at all leaves the
 /// detectors' usual range by a few parts in ten thousand.
 std::vector<Reason> clearest(const Episode& episode, double least) {
   std::vector<Reason> reasons = episode.reasons;
@@ -121,7 +121,7 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.impact.how = "none seen: the job waited no longer than usual";
     }
     if (finding.severity == Severity::notice) bound_loss(context, {episode.begin, episode.end}, finding);
-    std::string strongest;
+    std::string changes;
     for (const Reason& reason : clearest(episode, context.threshold("min_felt"))) {
       const Channel& channel = context.telemetry.channels.at(reason.channel);
       Evidence evidence;
@@ -135,16 +135,16 @@ std::vector<Finding> check(const RuleContext& context) {
       evidence.span = span;
       evidence.detectors = episode.methods;
       evidence.score = reason.z;
-      strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
-                               quantity_of(channel.metric, reason.observed, evidence.unit),
-                               quantity_of(channel.metric, reason.expected, evidence.unit));
+      changes += fmt::format("{}{} {} instead of {}", changes.empty() ? "" : ", ", channel.name(),
+                             quantity_of(channel.metric, reason.observed, evidence.unit),
+                             quantity_of(channel.metric, reason.expected, evidence.unit));
       finding.evidence.push_back(std::move(evidence));
     }
     const std::string length = duration(context.seconds(episode.end - episode.begin));
-    finding.sentence = phase ? fmt::format("The program on {} did something else for {}: {}.", context.telemetry.node,
-                                           length, strongest)
-                             : fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.",
-                                           length, context.telemetry.node, strongest);
+    finding.sentence =
+        phase ? fmt::format("The program on {} did something else for {}: {}.", context.telemetry.node, length, changes)
+              : fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.", length,
+                            context.telemetry.node, changes);
     findings.push_back(std::move(finding));
   }
   return findings;
