@@ -47,7 +47,7 @@ npm_packages
 configure() {  # configure NAME CMAKE-OPTION...
   local name="$1"
   shift
-  cmake -G Ninja -S . -B "$root/$name" "$@" >"$root/$name.log" 2>&1 || { cat "$root/$name.log"; return 1; }
+  cmake -G Ninja -S . -B "$root/$name" -DREVEAL_WERROR=ON "$@" >"$root/$name.log" 2>&1 || { cat "$root/$name.log"; return 1; }
 }
 mkdir -p "$root"
 failed=0 passed=0 skipped=0 bad=0

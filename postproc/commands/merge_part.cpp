@@ -38,8 +38,11 @@ class MergePart final : public Command {
     need_own_directory(directory);
     const PartNumber part = part_.empty() ? part_of_environment(process_environment) : *part_number(part_);
     std::vector<InputProblem> problems;
-    const std::size_t nodes = write_merge_part(
-        directory, part, {.settings = common.settings(), .now_utc_ns = utc_now_ns(), .threads = threads_}, problems);
+    ReportOptions options;
+    options.settings = common.settings();
+    options.now_utc_ns = utc_now_ns();
+    options.threads = threads_;
+    const std::size_t nodes = write_merge_part(directory, part, options, problems);
     for (const InputProblem& problem : problems) complain(problem.text);
     if (common.json) {
       const Json json{
