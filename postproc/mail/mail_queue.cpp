@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/json/record.h"
 #include "postproc/words/sanitize.h"
@@ -22,6 +26,7 @@ namespace {
 constexpr const char* kQueueSchema = "reveal.mail/1";
 constexpr std::string_view kQueued = "queued-";
 constexpr std::string_view kTrying = "trying-";
+constexpr char kTakenOver = '~';  // before the time and a number, in the name of a try that recover() has taken
 constexpr std::size_t kMostQueued = 50;
 constexpr std::size_t kLargestEntry = 16 << 10;
 constexpr std::int64_t kMinute = 60 * kSecond;
@@ -112,10 +117,14 @@ std::vector<QueuedMail> MailQueue::waiting() {
 }
 
 std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
-  std::vector<std::string> gone;
   // First: without room for the new entry, the old one stays.
   publish_file(folder_.path(), entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
-  folder_.remove(entry_of(kTrying, mail.directory, mail.audience));
+  remove_try(mail.directory, mail.audience);
+  return make_room(mail);
+}
+
+std::vector<std::string> MailQueue::make_room(const QueuedMail& mail) {
+  std::vector<std::string> gone;
   std::vector<QueuedMail> before = waiting();
   std::erase_if(before, [&mail](const QueuedMail& other) {
     return other.directory == mail.directory && other.audience == mail.audience;
@@ -128,13 +137,20 @@ std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
 }
 
 void MailQueue::remove(const std::string& directory, Audience audience) noexcept {
-  for (const std::string_view beginning : {kQueued, kTrying}) {
-    folder_.remove(entry_of(beginning, directory, audience));
-  }
+  folder_.remove(entry_of(kQueued, directory, audience));
+  remove_try(directory, audience);
+}
+
+/// Also where another process took it for that of a killed one, and is about to put it back.
+void MailQueue::remove_try(const std::string& directory, Audience audience) noexcept {
+  const std::string name = entry_of(kTrying, directory, audience);
+  folder_.remove(name);
+  for (const std::string& taken : folder_.names(name + kTakenOver)) folder_.remove(taken);
+  folder_.remove(name);  // it was put back before this process removed the other name
 }
 
 void MailQueue::withdraw(const std::string& directory, Audience audience) noexcept {
-  folder_.remove(entry_of(kTrying, directory, audience));
+  remove_try(directory, audience);
 }
 
 /// recover() judges by this time, also on other nodes.
@@ -157,35 +173,74 @@ bool MailQueue::begin_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
   return ::renameat(folder_.descriptor(), from.c_str(), folder_.descriptor(), to.c_str()) == 0;
 }
 
+/// The name that recover() gives a try has the time of this: the time of its file would be the old one until it is set,
+/// and another process could take it then.
+std::optional<std::int64_t> MailQueue::begun(const std::string& name) const {
+  if (const std::size_t mark = name.find(kTakenOver); mark != std::string::npos) {
+    const std::string_view rest = std::string_view(name).substr(mark + 1);
+    const std::optional<std::int64_t> seconds = parse_int(rest.substr(0, rest.find('-')));
+    return seconds ? std::optional(*seconds * kSecond) : std::nullopt;
+  }
+  struct stat status {};
+  if (::fstatat(folder_.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  return nanoseconds_of(status.st_mtim);
+}
+
+std::string MailQueue::take_over(const std::string& name, std::int64_t begun_utc_ns, std::int64_t now_utc_ns) {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return {};
+  const std::size_t mark = name.find(kTakenOver);
+  std::string mine = fmt::format("{}{}{}-{:016x}", name.substr(0, mark), kTakenOver, now_utc_ns / kSecond, number);
+  const int folder = folder_.descriptor();
+  if (::renameat(folder, name.c_str(), folder, mine.c_str()) != 0) return {};
+  if (mark != std::string::npos) return mine;  // such a name is used once
+  struct stat status {};
+  if (::fstatat(folder, mine.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return {};
+  if (nanoseconds_of(status.st_mtim) == begun_utc_ns) return mine;
+  // Another process recovered it and began it anew meanwhile. It goes back in place of no other.
+  if (::linkat(folder, mine.c_str(), folder, name.c_str(), 0) == 0 || errno == EEXIST) folder_.remove(mine);
+  return {};
+}
+
 std::vector<std::string> MailQueue::recover(std::int64_t now_utc_ns) {
   std::vector<std::string> lines;
   for (const std::string& name : folder_.names(kTrying)) {
-    struct stat status {};
-    if (::fstatat(folder_.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    const std::int64_t begun = nanoseconds_of(status.st_mtim);
-    if (begun > now_utc_ns - kLongestTry) continue;
+    const std::optional<std::int64_t> begin = begun(name);
+    if (!begin || *begin > now_utc_ns - kLongestTry) continue;
     const std::optional<std::string> text = text_of(name);
     if (!text || is_of_another_version(*text, kQueueSchema)) continue;
     std::optional<QueuedMail> mail = queued_mail_in(*text);
-    if (!mail || entry_of(kTrying, mail->directory, mail->audience) != name) {
+    if (!mail || entry_of(kTrying, mail->directory, mail->audience) != name.substr(0, name.find(kTakenOver))) {
       folder_.remove(name);
       continue;
     }
-    const std::optional<std::int64_t> next = next_try(*mail, begun);
+    const std::string mine = take_over(name, *begin, now_utc_ns);
+    if (mine.empty()) continue;
+    const std::optional<std::int64_t> next = next_try(*mail, *begin);
     if (!next) {
-      remove(mail->directory, mail->audience);
+      folder_.remove(mine);
       lines.push_back(given_up_line(*mail, "the process that sent it was killed"));
       continue;
     }
     ++mail->tries;
     mail->next_utc_ns = *next;
     try {
-      for (std::string& line : keep(*mail)) lines.push_back(std::move(line));
+      for (std::string& line : put_back(mine, *mail)) lines.push_back(std::move(line));
     } catch (const Error& error) {  // the disk is full: it stays a try
       lines.emplace_back(error.what());
     }
   }
   return lines;
+}
+
+/// By a rename, not by keep(): killed between its two steps, a process would leave a mail that waits and is also a try.
+std::vector<std::string> MailQueue::put_back(const std::string& mine, const QueuedMail& mail) {
+  publish_file(folder_.path(), mine, render_queued_mail(mail));
+  const std::string name = entry_of(kQueued, mail.directory, mail.audience);
+  if (::renameat(folder_.descriptor(), mine.c_str(), folder_.descriptor(), name.c_str()) != 0) {
+    throw system_error(folder_.path_of(name), errno);
+  }
+  return make_room(mail);
 }
 
 }  // namespace reveal

@@ -59,12 +59,21 @@ class MailQueue {
   /// True for one caller only; then keep() or remove() ends the try.
   [[nodiscard]] bool begin_try(const QueuedMail& mail, std::int64_t now_utc_ns);
   /// Puts back the tries that a crash left, with the pause of one that failed: a mail that ends its reader each time
-  /// must not stop the others. Returns a line for the log about each mail that is given up.
+  /// must not stop the others. Of several callers, one only puts back each. Returns a line for the log about each mail
+  /// that is given up.
   [[nodiscard]] std::vector<std::string> recover(std::int64_t now_utc_ns);
 
  private:
   [[nodiscard]] std::optional<std::string> text_of(const std::string& name) const;
   void set_time(const std::string& name, std::int64_t utc_ns);
+  void remove_try(const std::string& directory, Audience audience) noexcept;
+  /// Removes the longest-waiting of the others where there are too many. Returns a line for the log about each.
+  std::vector<std::string> make_room(const QueuedMail& mail);
+  /// The time at which this try began.
+  [[nodiscard]] std::optional<std::int64_t> begun(const std::string& name) const;
+  /// The new name of a try that began at that time, under which no other process takes it; "" where another one has it.
+  [[nodiscard]] std::string take_over(const std::string& name, std::int64_t begun_utc_ns, std::int64_t now_utc_ns);
+  std::vector<std::string> put_back(const std::string& mine, const QueuedMail& mail);
 
   StateFolder folder_;
 };

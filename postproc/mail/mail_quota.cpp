@@ -30,6 +30,8 @@ constexpr std::string_view kTold = "told-";
 constexpr std::string_view kRenewed = "renewed-";
 constexpr std::string_view kTask = "task-";  // record of ArrayTasks
 constexpr std::string_view kFault = "fault-";
+constexpr const char* kLook = "look-at-arrays";
+constexpr std::int64_t kLongestLook = 600;
 constexpr std::int64_t kHour = 3600;
 constexpr std::int64_t kDay = kHour * 24;
 constexpr std::int64_t kKeepArrays = kDay * 60;  // arrays that run longer mail once more
@@ -186,6 +188,19 @@ std::string MailQuota::take_fault(const std::string& key) {
 
 bool MailQuota::take_look_at_arrays() {
   return create(fmt::format("{}{}-arrays", kHourly, now_seconds_ / kHour), "");
+}
+
+bool MailQuota::begin_look_at_arrays() {
+  if (const auto former = time_of(kLook); former && *former <= now_seconds_ - kLongestLook) {
+    // As in take_findings(): one process only gets the right to remove it.
+    if (!claim_now(fmt::format("{}{}-{}", kRenewed, kLook, *former))) return false;
+    folder_.remove(kLook);
+  }
+  return claim_now(kLook);
+}
+
+void MailQuota::end_look_at_arrays() noexcept {
+  folder_.remove(kLook);
 }
 
 std::optional<std::int64_t> MailQuota::time_of(const std::string& name) const {

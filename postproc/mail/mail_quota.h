@@ -54,6 +54,10 @@ class MailQuota {
 
   /// One look at the arrays whose mail did not come, in this hour.
   [[nodiscard]] bool take_look_at_arrays();
+  /// True for one process at a time, until end_look_at_arrays(), or ten minutes later where it was killed: a look takes
+  /// the claims of a killed process as if they were free, and must not take those of another look.
+  [[nodiscard]] bool begin_look_at_arrays();
+  void end_look_at_arrays() noexcept;
 
   /// The mail could not be sent: the next one may try.
   void give_back(const std::string& name) noexcept;

@@ -38,6 +38,23 @@ void end_try(QueuedMail mail, const MailOutcome& outcome, const MailRetry& retry
   for (std::string& line : queue.keep(mail)) problems.push_back(std::move(line));
 }
 
+/// One process at a time has it.
+class LookAtArrays {
+ public:
+  explicit LookAtArrays(MailQuota& quota) : quota_(quota), is_own_(quota.begin_look_at_arrays()) {}
+  ~LookAtArrays() {
+    if (is_own_) quota_.end_look_at_arrays();
+  }
+  LookAtArrays(const LookAtArrays&) = delete;
+  LookAtArrays& operator=(const LookAtArrays&) = delete;
+
+  [[nodiscard]] bool is_own() const noexcept { return is_own_; }
+
+ private:
+  MailQuota& quota_;
+  bool is_own_;
+};
+
 class RetryRound {
  public:
   RetryRound(const MailRetry& retry, const MailSettings& settings)
@@ -51,11 +68,10 @@ class RetryRound {
       if (!retry_.dry_run && !queue_.begin_try(mail, retry_.now_utc_ns)) continue;
       send(mail);
     }
-    if (looks_at_arrays()) {
-      for (const auto& [id, array] : arrays_without_mail()) {
-        if (left().count() <= 0) break;
-        send_about(array);
-      }
+    try {
+      look_at_arrays();
+    } catch (const Error& error) {  // no space; the outcome of the mails above stays known
+      outcome_.problems.emplace_back(error.what());
     }
     return std::move(outcome_);
   }
@@ -98,9 +114,21 @@ class RetryRound {
     }
   }
 
-  /// The end of a task must not read the records of hundreds of others.
-  bool looks_at_arrays() {
-    return retry_.which == RetryMails::all || MailQuota(retry_.state, retry_.now_utc_ns).take_look_at_arrays();
+  void look_at_arrays() {
+    if (retry_.dry_run) return send_about_arrays();
+    MailQuota quota(retry_.state, retry_.now_utc_ns);
+    // The end of a task must not read the records of hundreds of others.
+    if (retry_.which == RetryMails::due && !quota.take_look_at_arrays()) return;
+    const LookAtArrays look(quota);
+    if (look.is_own()) return send_about_arrays();
+    outcome_.why_not.emplace_back("another process sends the mails about arrays now");
+  }
+
+  void send_about_arrays() {
+    for (const auto& [id, array] : arrays_without_mail()) {
+      if (left().count() <= 0) break;
+      send_about(array);
+    }
   }
 
   struct UnmailedArray {

@@ -70,7 +70,7 @@ MailOutcome mail_digest(const Digest& content, const NodeDigest& digest, const M
 }
 
 MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest, const MailSettings& settings) {
-  if (ranking.nodes.empty() && why_no_digest(settings).empty()) {
+  if (ranking.nodes.empty()) {
     MailOutcome outcome;
     outcome.why_not.emplace_back("no node has findings of its own");
     return outcome;

@@ -19,7 +19,7 @@ struct NodeDigest {
 /// One mail to all administrators.
 [[nodiscard]] MailOutcome mail_digest(const Digest& content, const NodeDigest& digest, const MailSettings& settings);
 
-/// The same about these nodes; none if no node has findings of its own.
+/// The same about these nodes; none if no node has findings of its own, which is no failure where mail is off either.
 [[nodiscard]] MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest,
                                      const MailSettings& settings);
 

@@ -386,7 +386,8 @@ class MailerRound {
                                   {.dry_run = mailer_.dry_run, .host = mailer_.host, .now_utc_ns = now}, settings_);
     const bool is_sent = !one.items.empty() && one.items.front().state == MailState::sent;
     if (is_sent) forget_untold(faults);
-    server_takes_mails_ = server_takes_mails_ || is_sent;
+    // The administrators' server may be up while that of the users is away.
+    server_takes_mails_ = server_takes_mails_ || (is_sent && failed_in_a_row_ < kServerIsAway);
     if (one.failed) ++state_.counters.failed;
     outcome_.failed = outcome_.failed || one.failed;
     std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));

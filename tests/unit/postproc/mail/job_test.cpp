@@ -13,6 +13,7 @@
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_queue.h"
+#include "postproc/mail/mail_quota.h"
 #include "postproc/mail/mail_retry.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -490,6 +491,21 @@ TEST_F(MailJobs, SendTheMailOfAnArrayWhoseLastProcessWasKilled) {
   ASSERT_EQ(outcome.items.size(), 1U);
   EXPECT_EQ(outcome.items[0].state, MailState::sent);
   EXPECT_NE(outcome.items[0].message.subject.find("2 tasks with a finding; worst: task 1"), std::string::npos);
+}
+
+TEST_F(MailJobs, LeaveTheMailOfAnArrayToTheProcessThatSendsIt) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  MailRetry retry = later(std::chrono::hours(2), RetryMails::all);
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  MailQuota other(retry.state, retry.now_utc_ns);
+  ASSERT_TRUE(other.begin_look_at_arrays());
+  const MailOutcome refused = retry_mails(retry, settings_);
+  EXPECT_TRUE(refused.items.empty());
+  EXPECT_EQ(refused.why_not, Words{"another process sends the mails about arrays now"});
+  other.end_look_at_arrays();
+  EXPECT_EQ(retry_mails(retry, settings_).items.size(), 1U);
+  EXPECT_EQ(sent(), 1U);
 }
 
 TEST_F(MailJobs, LeaveNothingInTheQueueWhereNoMailWasSent) {

@@ -79,12 +79,17 @@ TEST_F(NodeDigests, AreNotSentWithoutAReason) {
   fs::remove(settings_.disable);
   settings_.admins.clear();
   EXPECT_EQ(mail().why_not, std::vector<std::string>{"[mail] sets no admins"});
+  EXPECT_TRUE(mail().failed);
   settings_.admins = {"root"};
   settings_.enabled = false;
   EXPECT_TRUE(mail().items.empty());
   settings_.enabled = true;
   ranking_.nodes.clear();
   EXPECT_EQ(mail().why_not, std::vector<std::string>{"no node has findings of its own"});
+  EXPECT_FALSE(mail().failed);
+  settings_.admins.clear();
+  EXPECT_FALSE(mail().failed) << "no mail was due";
+  settings_.enabled = false;
   EXPECT_FALSE(mail().failed);
   EXPECT_FALSE(fs::exists(work_ + "/sent"));
 }

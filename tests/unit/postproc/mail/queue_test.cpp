@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/mail/mail_queue.h"
@@ -108,6 +111,50 @@ TEST_F(MailQueues, TakeUpAFirstTryThatACrashEnded) {
   queue_.begin_first_try(mail("/b"), kNow);
   queue_.withdraw("/b", Audience::user);
   EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQueues, GiveATryThatACrashEndedToOneOfTheProcessesThatFindIt) {
+  constexpr std::int64_t kLater = kNow + 11 * kMinute;
+  for (int round = 0; round < 100; ++round) {
+    queue_.begin_first_try(mail("/a"), kNow);
+    std::atomic<int> begun = 0;
+    {
+      std::vector<std::jthread> together;
+      for (int process = 0; process < 4; ++process) {
+        together.emplace_back([&begun, this] {
+          MailQueue own(state_);
+          static_cast<void>(own.recover(kLater));
+          for (const QueuedMail& one : own.waiting()) begun += own.begin_try(one, kLater) ? 1 : 0;
+        });
+      }
+    }
+    ASSERT_EQ(begun.load(), 1) << round;
+    ASSERT_TRUE(queue_.recover(kLater + 9 * kMinute).empty());
+    ASSERT_TRUE(queue_.waiting().empty()) << "it may still be going on";
+    queue_.remove("/a", Audience::user);
+    ASSERT_EQ(files(), 0U) << round;
+  }
+}
+
+TEST_F(MailQueues, TakeUpATryWhoseRecoveryACrashEnded) {
+  queue_.begin_first_try(mail("/a"), kNow);
+  const fs::path begun = fs::directory_iterator(state_)->path();
+  const std::string taken = begun.string() + "~" + std::to_string((kNow + 11 * kMinute) / 1'000'000'000) + "-0123";
+  fs::rename(begun, taken);
+  EXPECT_TRUE(queue_.recover(kNow + 20 * kMinute).empty());
+  EXPECT_TRUE(fs::exists(taken)) << "its process may still be at work";
+  EXPECT_TRUE(queue_.recover(kNow + 22 * kMinute).empty());
+  ASSERT_EQ(queue_.waiting().size(), 1U);
+  EXPECT_EQ(queue_.waiting()[0].tries, 2);
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQueues, RemoveATryThatAnotherProcessHasTaken) {
+  queue_.begin_first_try(mail("/a"), kNow);
+  const fs::path begun = fs::directory_iterator(state_)->path();
+  fs::rename(begun, begun.string() + "~1763640000-0123");
+  queue_.remove("/a", Audience::user);
+  EXPECT_EQ(files(), 0U);
 }
 
 TEST_F(MailQueues, LetAMailThatEndsItsProcessWaitForTheOthers) {

@@ -164,6 +164,19 @@ TEST_F(MailQuotas, GiveTheClaimsOfAKilledTryToTheNextTryOfTheSameMail) {
   EXPECT_EQ(take_all("/home/ada/reveal-1", "4710_1", true), std::vector<bool>({true, true, true}));
 }
 
+TEST_F(MailQuotas, LetOneProcessAtATimeLookAtArrays) {
+  constexpr std::int64_t kMinute = kHour / 60;
+  MailQuota one(state_, kNow);
+  MailQuota other(state_, kNow);
+  EXPECT_TRUE(one.begin_look_at_arrays());
+  EXPECT_FALSE(other.begin_look_at_arrays());
+  one.end_look_at_arrays();
+  EXPECT_TRUE(other.begin_look_at_arrays()) << "the first has ended, in the same hour";
+  EXPECT_FALSE(MailQuota(state_, kNow + 9 * kMinute).begin_look_at_arrays());
+  EXPECT_TRUE(MailQuota(state_, kNow + 10 * kMinute).begin_look_at_arrays()) << "the second was killed";
+  EXPECT_FALSE(MailQuota(state_, kNow + 11 * kMinute).begin_look_at_arrays());
+}
+
 TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
   MailQuota quota(state_, kNow);
   for (const char* array : {"", "../x", "4710_3", "/etc/passwd", "123456789012345678901"}) {

@@ -339,6 +339,20 @@ TEST_F(SiteMailers, GiveUpNoMailWhileTheServerIsAway) {
   EXPECT_NE(outcome.metrics.find("reveal_mailer_given_up_total 1\n"), std::string::npos) << outcome.metrics;
 }
 
+TEST_F(SiteMailers, GiveUpNoMailWhileTheServerIsAwayForUsersOnly) {
+  use_program("cat > " + work_ + "/mail.$$; grep -q '^To: ops@' " + work_ + "/mail.$$ || exit 75; mv " + work_ +
+              "/mail.$$ " + work_ + "/sent.$$");
+  for (int number = 0; number < 3; ++number) leave(Audience::user, 5000 + number);
+  std::size_t digests = 0;
+  for (int day = 0; day < 10; ++day) {
+    leave(Audience::admins, 6000 + day);
+    static_cast<void>(call(kNow + day * 24 * kHour));
+    digests += sent().size();
+  }
+  EXPECT_EQ(digests, 10U);
+  EXPECT_EQ(waiting(), 3U);
+}
+
 TEST_F(SiteMailers, LetTheOwnerOfASlowMailWaitForTheNextCall) {
   settings_.admins.clear();
   leave(Audience::user, 5000);
