@@ -328,7 +328,7 @@ std::string card_of(const Card& card, const Report& report, const MailHtml& mail
   if (mail.picture) text += chart_of(*mail.picture, mail.picture_id);
   auto parts = card.parts;
   if (!mail.directory.empty()) {
-    const auto line = [](std::string text) { return std::vector<Line>{Line{Span{std::move(text), false}}}; };
+    const auto line = [](std::string words) { return std::vector<Line>{Line{Span{std::move(words), false}}}; };
     parts.emplace_back(Row{"verify",
                            line("run the job again with the change; " + expected_of_comparison(finding) + ":"),
                            Row::Kind::prose});
