@@ -17,6 +17,8 @@ constexpr std::uint32_t kMostFamilies = 4096;
 constexpr std::size_t kMostHeader = 1 << 20;
 constexpr std::uint32_t kMostValues = 1 << 20;
 constexpr std::size_t kReadBytes = 256 << 10;
+/// Of one file: a hole in it could be read for days.
+constexpr std::uint64_t kMostRead = 4 * kMostBytes;
 
 template <typename Number>
 Number number_at(const char* at) {
@@ -85,6 +87,7 @@ bool LiveRowsReader::open() {
   file_ = std::move(file);
   inode_ = status.st_ino;
   header_read_ = damaged_ = false;
+  read_ = 0;
   pending_.clear();
   return true;
 }
@@ -138,6 +141,12 @@ void LiveRowsReader::read_more(const Take& take) {
     const ssize_t got = ::read(file_.get(), pending_.data() + had, kReadBytes);
     pending_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got <= 0) return;
+    read_ += static_cast<std::uint64_t>(got);
+    if (read_ > kMostRead) {
+      damaged_ = true;
+      pending_.clear();
+      return;
+    }
     if (!header_read_ && !read_header()) continue;
     std::size_t at = 0;
     constexpr std::size_t kHead = kLiveRowHead * sizeof(std::int64_t);

@@ -68,6 +68,7 @@ class LiveRowsReader {
   std::vector<std::string> families_;
   bool header_read_ = false;
   bool damaged_ = false;       // the rest of this file is no use
+  std::uint64_t read_ = 0;     // bytes of this file
   std::vector<char> pending_;  // the beginning of an incomplete record
 };
 

@@ -100,5 +100,16 @@ TEST(LiveRows, DoNotFollowALinkAndGoWithTheirWriter) {
   EXPECT_FALSE(std::filesystem::exists(live_rows_path(trace)));
 }
 
+TEST(LiveRows, AHoleInTheFileIsNotReadToItsEnd) {
+  const TemporaryDirectory directory;
+  const auto trace = directory.path() / "n01.h5";
+  LiveRowsWriter writer(trace, {"cpu/times"});
+  std::filesystem::resize_file(live_rows_path(trace), 64U << 20);  // zeros: rows of no values
+  LiveRowsReader reader(trace);
+  std::size_t rows = 0;
+  EXPECT_FALSE(reader.poll([&rows](const auto&, auto, auto) { ++rows; }));
+  EXPECT_LE(rows, (16U << 20) / (kLiveRowHead * sizeof(std::int64_t)));
+}
+
 }  // namespace
 }  // namespace reveal::tests::live_rows_test
