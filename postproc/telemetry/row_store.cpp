@@ -16,6 +16,8 @@ namespace {
 
 /// Rows that wait for the trace: its flushes are ten seconds apart.
 constexpr std::size_t kMostWaiting = 1024;
+/// Channels of an early row that the trace does not name yet; a family has no more that come late.
+constexpr std::size_t kMostUnnamed = 2048;
 
 constexpr float kNoValue = std::numeric_limits<float>::quiet_NaN();
 
@@ -139,6 +141,7 @@ void RowStore::append(std::size_t index, std::span<const std::int64_t> times, st
 
 void RowStore::append_early(std::size_t index, std::int64_t time_ns, std::span<const std::int64_t> values) {
   StoredFamily& family = families_.at(index);
+  if (values.size() > family.channels.size() + kMostUnnamed) return;  // damaged
   if (family.waiting.size() == kMostWaiting) family.waiting.pop_front();
   family.waiting.push_back({time_ns, {values.begin(), values.end()}});
   take_waiting(family);

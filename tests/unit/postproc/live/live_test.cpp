@@ -79,6 +79,16 @@ TEST(RowStore, ChannelsThatAppearAreKeptUntilTheTraceNamesThem) {
   EXPECT_EQ(dirty[2], 41);
 }
 
+TEST(RowStore, LeavesOutAnEarlyRowThatIsWiderThanAFamilyCanBe) {
+  RowStore rows(std::chrono::seconds(600));
+  const std::size_t family = rows.learn(gauge_family(), keys({"mem.free"}));
+  rows.append(family, std::vector<std::int64_t>{kTick, 2 * kTick}, std::vector<double>{7, 7});
+  rows.append_early(family, 2 * kTick, std::vector<std::int64_t>{7});
+  rows.append_early(family, 3 * kTick, std::vector<std::int64_t>(1 << 20, 7));
+  EXPECT_FALSE(rows.names_missing());
+  EXPECT_EQ(rows.newest_ns(), 2 * kTick);
+}
+
 TEST(RowStore, OfRowsCloserThanTheStepsOfADetectionRunKeepsOneForEach) {
   using namespace std::chrono_literals;
   constexpr std::int64_t kFine = 20'000'000;
