@@ -36,6 +36,11 @@ std::vector<SilentGroup> silent_groups(std::vector<HeardNode> nodes) {
   return groups;
 }
 
+/// The steady clock of a node that was booted again begins at 0, and the wall clock may be set back.
+bool is_later(const FollowedTrace& trace, const FollowedTrace& other) {
+  return trace.newest_ns > other.newest_ns || trace.newest_utc_ns > other.newest_utc_ns;
+}
+
 }  // namespace
 
 std::string silence_of(std::span<const HeardNode> nodes) {
@@ -58,8 +63,7 @@ std::vector<ReplacedTrace> replaced_traces(std::span<const FollowedTrace> traces
   std::vector<ReplacedTrace> replaced;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const auto by = heard.find(traces[i].node);
-    const bool is_replaced =
-        traces[i].silent && by != heard.end() && traces[by->second].newest_ns > traces[i].newest_ns;
+    const bool is_replaced = traces[i].silent && by != heard.end() && is_later(traces[by->second], traces[i]);
     if (is_replaced) replaced.push_back({i, by->second});
   }
   return replaced;

@@ -24,7 +24,8 @@ struct HeardNode {
 struct FollowedTrace {
   std::string node;
   bool silent = false;
-  std::int64_t newest_ns = 0;  // monotonic, of its newest row; 0: none yet
+  std::int64_t newest_ns = 0;      // monotonic, of its newest row; 0: none yet
+  std::int64_t newest_utc_ns = 0;  // likewise
 };
 struct ReplacedTrace {
   std::size_t place = 0, by = 0;

@@ -154,7 +154,11 @@ class Watch {
     traces.reserve(nodes_.size());
     for (const auto& node : nodes_) {
       const LiveTrace& trace = node->trace();
-      traces.push_back({trace.node(), trace.state() == LiveState::silent, trace.rows().newest_ns()});
+      const std::int64_t newest_ns = trace.rows().newest_ns();
+      traces.push_back({.node = trace.node(),
+                        .silent = trace.state() == LiveState::silent,
+                        .newest_ns = newest_ns,
+                        .newest_utc_ns = newest_ns > 0 ? trace.utc_of(newest_ns) : 0});
     }
     const std::vector<ReplacedTrace> replaced = replaced_traces(traces);
     for (const ReplacedTrace& trace : replaced) {

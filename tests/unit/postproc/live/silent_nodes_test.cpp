@@ -62,6 +62,14 @@ TEST(ReplacedTraces, AreThoseOfKilledCollectorsOnceTheNextOneSendsRows) {
   EXPECT_EQ(replaced_traces(traces), (std::vector<ReplacedTrace>{{2, 4}}));
 }
 
+TEST(ReplacedTraces, AreThoseBeforeTheNodeWasBootedAgain) {
+  std::vector<FollowedTrace> traces = {{"n1", true, 900 * kSecond, kNoon}, {"n1", false, 0, 0}};
+  EXPECT_TRUE(replaced_traces(traces).empty()) << "no row of the next one";
+  traces[1].newest_ns = 20 * kSecond;
+  traces[1].newest_utc_ns = kNoon + 100 * kSecond;
+  EXPECT_EQ(replaced_traces(traces), (std::vector<ReplacedTrace>{{0, 1}}));
+}
+
 TEST(SilentNodes, ThatEndedAreNotHeardAgain) {
   SilentNodes silence;
   std::vector<HeardNode> nodes = job_of(2);
