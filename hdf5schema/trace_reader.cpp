@@ -36,12 +36,29 @@ constexpr std::uint64_t kMostTraceValues = std::uint64_t{1} << 34;  // values of
 constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;        // bases of one family
 constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // chunks of one family
 constexpr std::size_t kMostPairs = 1 << 14;                         // pairs of a snapshot: each is searched among all
+constexpr std::uint64_t kMostChunksOfAll = std::uint64_t{1} << 26;  // a month of a large node, all families together
 constexpr std::size_t kMostClocks = 1 << 20;
 constexpr std::size_t kMostCoverage = 1 << 12;
 constexpr std::size_t kMostEvents = 250'000;  // that are read; of Python's frames as many beside the others
 constexpr std::size_t kMostEventRows = 1 << 22;
+constexpr std::size_t kWidestRow = 1024;  // bytes of a row of a table that may have millions
+// Times of a damaged file are refused: no clock has run for centuries, and sums of the times must not overflow.
+constexpr std::int64_t kMostMonotonic = INT64_MAX / 4;
+constexpr std::int64_t kMostUtc = INT64_MAX / 2;  // 2116
 constexpr std::size_t kMostAttributes = 1024;
 constexpr std::size_t kLongestAttribute = 1 << 16;
+
+bool is_monotonic_time(std::int64_t ns) {
+  return ns >= -kMostMonotonic && ns <= kMostMonotonic;
+}
+
+bool is_utc_time(std::int64_t ns) {
+  return ns >= 0 && ns <= kMostUtc;
+}
+
+void need_narrow_rows(const CheckedDataset& table) {
+  if (table.width() > kWidestRow) throw Error("its rows are wider than those of a trace");
+}
 
 std::string text_attribute(const H5::H5Object& object, const char* name) {
   if (!object.attrExists(name)) return {};
@@ -210,6 +227,10 @@ struct TraceReader::Impl {
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
   std::size_t objects = 0;
+  /// That may be looked for. The same dataset may be there under thousands of names, and chunks that are not stored
+  /// take no space.
+  std::uint64_t chunks_left = 0;
+  bool too_many_chunks = false;
   std::size_t channels = 0;
   mutable std::size_t table_bytes = 0;
 
@@ -220,8 +241,8 @@ struct TraceReader::Impl {
   void read_family(const std::string& path);
   void take_rows(const CheckedDataset& values, const std::string& axis_path, Family& family);
   void read_channels(Family& family) const;
-  void check_family(const Family& family) const;
-  void check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width, StoredChunks& found) const;
+  void check_family(const Family& family);
+  void check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width, StoredChunks& found);
   void note_missing_families();
   void leave_out(const std::string& what);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
@@ -262,6 +283,7 @@ void TraceReader::Impl::open() {
     throw Error(path.string() + ": is cut off (" + std::to_string(checked.size()) + " of " + std::to_string(block.end) +
                 " bytes): copy it again");
   unclosed = block.written_live;
+  chunks_left = std::min(kMostChunksOfAll, kMostChunks + checked.size());
   const Hdf5Access access;
   try {
     file = checked.open();
@@ -297,7 +319,8 @@ void TraceReader::Impl::read_header() {
   header.run_key = text_attribute(root, "run_key");
   header.tool_version = text_attribute(root, "tool_version");
   header.interval = seconds_attribute(root, "interval");
-  header.begin_utc_ns = int_attribute(root, "begin_utc_ns", 0);
+  const std::int64_t begin_utc_ns = int_attribute(root, "begin_utc_ns", 0);
+  header.begin_utc_ns = is_utc_time(begin_utc_ns) ? begin_utc_ns : 0;
   constexpr std::string_view kTag = "tag.";
   for (const std::string& name : attribute_names(root)) {
     if (name.starts_with(kTag)) header.tags.emplace_back(name.substr(kTag.size()), text_attribute(root, name.c_str()));
@@ -342,8 +365,9 @@ void TraceReader::Impl::read_group(const H5::Group& group, const std::string& pr
       const htri_t is_family = H5Aexists_by_name(group.getId(), name.c_str(), "kind", H5P_DEFAULT);
       check_hdf5(is_family, "H5Aexists_by_name");
       if (is_family > 0) read_family(object);
+      if (too_many_chunks) throw Error("holds more chunks than a trace can have");
     } catch (...) {
-      if (objects > kMostObjects) throw;
+      if (objects > kMostObjects || too_many_chunks) throw;
       leave_out(object);
     }
   }
@@ -412,10 +436,8 @@ const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis
   if (!dataset.holds_int64()) throw Error("its times are not 64-bit numbers");
   const std::vector<char> bytes = bytes_of(dataset, kMostRows);
   std::vector<std::int64_t> times = numbers_of(bytes, sizeof(std::int64_t), {0, sizeof(std::int64_t)});
-  // Times of a damaged file are refused: no clock has run for centuries, and sums of the times must not overflow.
-  constexpr std::int64_t kMost = INT64_MAX / 4;
   const auto impossible =
-      std::find_if(times.begin(), times.end(), [](std::int64_t time) { return time < -kMost || time > kMost; });
+      std::find_if(times.begin(), times.end(), [](std::int64_t time) { return !is_monotonic_time(time); });
   times.erase(impossible, times.end());
   const auto out_of_order = std::adjacent_find(times.begin(), times.end(), std::greater_equal<>());
   if (out_of_order != times.end()) times.erase(out_of_order + 1, times.end());
@@ -489,7 +511,7 @@ void TraceReader::Impl::take_rows(const CheckedDataset& checked, const std::stri
 }
 
 /// Throws Error unless all chunks are those that were written.
-void TraceReader::Impl::check_family(const Family& family) const {
+void TraceReader::Impl::check_family(const Family& family) {
   StoredChunks found;
   const CheckedDataset values(file, family.spec.path);
   check_chunks(values, family.channels.size(), family.time_ns.size(), found);
@@ -512,15 +534,17 @@ void TraceReader::Impl::check_family(const Family& family) const {
 }
 
 void TraceReader::Impl::check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width,
-                                     StoredChunks& found) const {
+                                     StoredChunks& found) {
   const auto extent = dataset.extent();
   const auto chunk = dataset.chunk();
   if (chunk.size() != 2) throw Error("is not in chunks");
   const hsize_t high = std::min<hsize_t>(height, extent[0]);
   const hsize_t wide = std::min<hsize_t>(width, extent[1]);
   if (high == 0 || wide == 0) return;
-  if (((wide - 1) / chunk[1] + 1) * ((high - 1) / chunk[0] + 1) > kMostChunks)
-    throw Error("has more chunks than a trace can have");
+  const hsize_t chunks = ((wide - 1) / chunk[1] + 1) * ((high - 1) / chunk[0] + 1);
+  too_many_chunks = chunks > chunks_left;
+  if (chunks > kMostChunks || too_many_chunks) throw Error("has more chunks than a trace can have");
+  chunks_left -= chunks;
   for (hsize_t row = 0; row < wide; row += chunk[1]) {
     for (hsize_t channel = 0; channel < high; channel += chunk[0]) {
       const hsize_t at[2] = {channel, row};
@@ -556,6 +580,7 @@ std::vector<Event> TraceReader::events() const {
   try {
     const CheckedDataset table(impl_->file, "events");
     if (table.extent().size() != 1) throw Error("has the wrong shape");
+    need_narrow_rows(table);
     const hsize_t there = impl_->unclosed ? columns_within(table, 1) : table.extent()[0];
     const std::size_t length = std::min<hsize_t>(there, kMostEventRows);
     std::vector<Event> events;
@@ -604,6 +629,7 @@ void TraceReader::read_table(const std::function<void(std::span<const Row>)>& ta
   try {
     if (!impl_->file.nameExists(RowTable<Row>::kName)) return;
     const CheckedDataset table(impl_->file, RowTable<Row>::kName);
+    need_narrow_rows(table);
     std::vector<Row> rows;
     table.read(impl_->rows_of(table, RowTable<Row>::kMost), [&](std::span<const char> records) {
       rows.resize(records.size() / table.width());
@@ -638,7 +664,9 @@ std::vector<ClockPair> TraceReader::clocks() const {
     const std::vector<std::int64_t> utc = table.numbers("utc_ns");
     const std::vector<std::int64_t> error = table.numbers("max_error_ns");
     std::vector<ClockPair> clocks;
-    for (std::size_t i = 0; i < monotonic.size(); ++i) clocks.push_back({monotonic[i], utc[i], error[i]});
+    for (std::size_t i = 0; i < monotonic.size(); ++i) {
+      if (is_monotonic_time(monotonic[i]) && is_utc_time(utc[i])) clocks.push_back({monotonic[i], utc[i], error[i]});
+    }
     return clocks;
   } catch (...) {
     throw Error(impl_->path.string() + ": clock: " + failure_reason());

@@ -23,6 +23,10 @@ constexpr auto kMarkPeriod = 2s;
 constexpr auto kOpenPeriod = 1s;
 constexpr std::int64_t kFarOff = 3'600'000'000'000;  // no row shown early is so far from those known
 constexpr auto kSilent = 15s;                        // a flush comes every ten
+// Rows and values that are not stored take no space in a file: any number of them may be in a minute.
+constexpr std::size_t kMostRows = 1 << 16;      // for each family: ten minutes at the shortest interval, 10 ms
+constexpr std::size_t kValuesAtOnce = 1 << 22;  // 32 MiB
+constexpr std::size_t kMostValues = 1 << 27;    // all families together
 
 }  // namespace
 
@@ -173,17 +177,23 @@ void LiveTrace::read_trace(const std::filesystem::path& path) {
       opened_ = true;
     }
   }
+  std::size_t values = 0;
   for (const auto& family : reader.families()) {
     const std::size_t index = rows_.learn(family.spec, family.channels, offset_ns_);
     const std::int64_t known = rows_.newest_ns(index);
     const std::span<const std::int64_t> times = family.time_ns;
-    const auto row = known > 0
-                         ? static_cast<std::size_t>(std::upper_bound(times.begin(), times.end(), known) - times.begin())
-                         : rows_.begin_at(index, times);
-    if (row < times.size()) {
-      rows_.append(index, std::span(times).subspan(row), reader.read(family, row, times.size() - row));
-    } else {
-      rows_.append(index, {}, {});
+    const auto fresh =
+        known > 0 ? static_cast<std::size_t>(std::upper_bound(times.begin(), times.end(), known) - times.begin())
+                  : rows_.begin_at(index, times);
+    std::size_t row = std::max(fresh, times.size() - std::min(times.size(), kMostRows));
+    const std::size_t channels = std::max<std::size_t>(family.channels.size(), 1);
+    values += channels * (times.size() - row);
+    if (values > kMostValues) throw Error(path.string() + ": has more values than can be watched");
+    if (row == times.size()) rows_.append(index, {}, {});
+    const std::size_t at_once = std::max<std::size_t>(kValuesAtOnce / channels, 1);
+    for (; row < times.size(); row += std::min(at_once, times.size() - row)) {
+      const std::size_t count = std::min(at_once, times.size() - row);
+      rows_.append(index, times.subspan(row, count), reader.read(family, row, count));
     }
   }
 }

@@ -202,6 +202,35 @@ def billions_of_values(trace):
                  fletcher32=True)
 
 
+def with_rows(trace, channels, rows, **how):
+    """The family with so many rows, one every microsecond, of which none is stored."""
+    with h5py.File(trace, "r+", libver="latest") as file:
+        file["memory"].create_dataset("time_of_many", data=np.arange(rows) * 1000 + 10**9, chunks=(8192,),
+                                      compression="gzip", shuffle=True, fletcher32=True)
+        new = replaced(file, FAMILY, shape=(channels, rows), maxshape=(None, None), compression="gzip",
+                       fletcher32=True, fillvalue=-2**63, **how)
+        new.attrs["time"] = np.bytes_("time_of_many")
+        for name in ("metric", "instance", "role", "life"):
+            path = f"{FAMILY}_channels/{name}"
+            replaced(file, path, data=np.zeros(channels, file[path].dtype), chunks=(min(channels, 4096),),
+                     compression="gzip", fletcher32=True)
+
+
+@kind
+def a_million_chunks_under_a_hundred_names(trace):
+    with_rows(trace, 1, 1 << 20, chunks=(1, 1))
+    with h5py.File(trace, "r+", libver="latest") as file:
+        file[FAMILY][0, -1] = 5
+        for i in range(100):
+            for part in ("", "_base", "_channels"):
+                file[f"memory/again{i}{part}"] = file[FAMILY + part]
+
+
+@kind
+def a_billion_values_in_a_minute(trace):
+    with_rows(trace, 1 << 14, 1 << 16, chunks=(4096, 64))
+
+
 @kind
 def names_of_a_million_channels(trace):
     with h5py.File(trace, "r+") as file:
@@ -578,6 +607,12 @@ def quick():
             before = files_of(directory)
             result = run(COMMANDS[command](directory))
             failures += complaints(name, command, result, directory, before, foreign)
+    # While it seems to be recorded: memory is taken for rows that are not in the file.
+    directory = made("a_billion_values_in_a_minute")
+    os.rename(os.path.join(directory, "n01.h5"), os.path.join(directory, "n01.h5.part"))
+    *_, megabytes = run(["watch", directory], limit=8)
+    if megabytes > MOST_MEGABYTES:
+        failures.append(f"a_billion_values_in_a_minute, watch: took {megabytes:.0f} MB")
     # A good trace of somebody else's is shown, and nothing is written.
     if root:
         directory = os.path.join(work, "good")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/layout.h"
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
@@ -67,6 +68,36 @@ TEST(Events, OfAnyOtherKindAreCountedWhereTheyAreTooMany) {
   EXPECT_EQ(count(events, "process_begin"), kRead);
   EXPECT_EQ(count(events, "python_frames"), 5U);
   EXPECT_TRUE(events.back().text.starts_with("7 events ")) << events.back().text;
+}
+
+/// Replaces the table by one with a text of this width in its row, and this text.
+void replace_by_wide(const std::filesystem::path& path, const std::string& table, const std::string& column,
+                     std::size_t width) {
+  H5::H5File file(path.string(), H5F_ACC_RDWR);
+  const H5::CompType old(file.openDataSet(table));
+  H5::CompType type(old.getSize() + width);
+  for (int i = 0; i < old.getNmembers(); ++i) {
+    const auto index = static_cast<unsigned>(i);
+    if (old.getMemberName(index) != column)
+      type.insertMember(old.getMemberName(index), old.getMemberOffset(index), old.getMemberDataType(index));
+  }
+  type.insertMember(column, old.getSize(), H5::StrType(H5::PredType::C_S1, width));
+  file.unlink(table);
+  const std::vector<char> row(type.getSize(), 'a');
+  const hsize_t one = 1;
+  file.createDataSet(table, type, H5::DataSpace(1, &one)).write(row.data(), type);
+}
+
+TEST(Events, AreRefusedWhereTheirRowsAreWiderThanThoseOfATrace) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  record(path, {{"gpu_xid", 4096}});
+  replace_by_wide(path, "events", "text", 512);
+  EXPECT_EQ(TraceReader(path).events().at(0).text, std::string(512, 'a')) << "of a later version, perhaps";
+  replace_by_wide(path, "events", "text", 1 << 20);
+  replace_by_wide(path, "steps", "rank", 1 << 20);
+  EXPECT_THROW(static_cast<void>(TraceReader(path).events()), Error);
+  EXPECT_THROW(static_cast<void>(TraceReader(path).steps()), Error);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
@@ -90,6 +91,26 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(reader.snapshot_begin()[1].second, "madvise");
   EXPECT_EQ(reader.snapshot_end(), (Snapshot{{"thp", "always"}}));
   EXPECT_EQ(reader.topology_xml(), "<topology/>");
+}
+
+TEST(Trace, LeavesOutClockPairsThatNoClockCanHave) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceHeader header = sample_header();
+  header.begin_utc_ns = std::numeric_limits<std::int64_t>::max();
+  {
+    TraceWriter writer(path, header);
+    writer.add_channel(writer.add_family(gauge_family()), {.metric = "level"});
+    writer.start();
+    constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+    for (const ClockPair& pair : {ClockPair{kLowest, 1, 0}, {1, -1, 0}, {1, header.begin_utc_ns, 0}, {5, 7, 3}})
+      writer.append_clock(pair);
+    writer.close();
+  }
+  const TraceReader reader(path);
+  ASSERT_EQ(reader.clocks().size(), 1U);
+  EXPECT_EQ(reader.clocks()[0].utc_ns, 7);
+  EXPECT_EQ(reader.header().begin_utc_ns, 0);
 }
 
 }  // namespace
