@@ -17,7 +17,7 @@ constexpr std::uint32_t kMostFamilies = 4096;
 constexpr std::size_t kMostHeader = 1 << 20;
 constexpr std::uint32_t kMostValues = 1 << 20;
 constexpr std::size_t kReadBytes = 256 << 10;
-/// Of one file: a hole in it could be read for days.
+/// The limit for one file: a hole in it could be read for days.
 constexpr std::uint64_t kMostRead = 4 * kMostBytes;
 
 template <typename Number>

@@ -17,6 +17,7 @@ namespace {
 
 constexpr hsize_t kMaxValues = hsize_t{1} << 32;
 constexpr hsize_t kMostSeries = hsize_t{1} << 18;
+constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
 
 /// Reads text of h5py: its bytes are elsewhere in the file, where only the library finds them.
 std::vector<std::string> read_variable_texts(const H5::H5File& file, const char* name) {
@@ -28,16 +29,25 @@ std::vector<std::string> read_variable_texts(const H5::H5File& file, const char*
   if (created.getLayout() == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
     throw Error("its data is in another file");
   if (created.getNfilters() != 0) throw Error("texts of variable length must not be compressed");
-  const H5::DataSpace space = dataset.getSpace();
+  H5::DataSpace space = dataset.getSpace();
   hsize_t length = 0;
   if (space.getSimpleExtentNdims() == 1) space.getSimpleExtentDims(&length);
   if (length > kMostSeries || length * sizeof(hvl_t) > dataset.getStorageSize()) throw Error("is longer than the file");
   const H5::StrType type = dataset.getStrType();
-  std::vector<char*> pointers(length, nullptr);
-  if (length > 0) dataset.read(static_cast<void*>(pointers.data()), type);
-  std::vector<std::string> texts(length);
-  for (std::size_t i = 0; i < length; ++i) texts[i] = pointers[i] == nullptr ? "" : pointers[i];
-  if (length > 0) H5::DataSet::vlenReclaim(static_cast<void*>(pointers.data()), type, space);
+  // One by one: all of them may point to the same bytes of the file.
+  std::vector<std::string> texts;
+  std::size_t bytes = 0;
+  const hsize_t one = 1;
+  const H5::DataSpace memory(1, &one);
+  for (hsize_t i = 0; i < length; ++i) {
+    space.selectHyperslab(H5S_SELECT_SET, &one, &i);
+    char* text = nullptr;
+    dataset.read(static_cast<void*>(&text), type, memory, space);
+    texts.emplace_back(text == nullptr ? "" : text);
+    H5::DataSet::vlenReclaim(static_cast<void*>(&text), type, memory);
+    bytes += texts.back().size();
+    if (bytes > kMostTextBytes) throw Error("has more text than can be read at once");
+  }
   return texts;
 }
 

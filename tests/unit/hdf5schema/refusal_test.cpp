@@ -165,5 +165,21 @@ TEST(SeriesFile, IsRefusedWithAWordThatIsNotKnown) {
             ": dataset \"subsystem\" has the unknown word \"disk\"; reveal score --help lists the known ones");
 }
 
+TEST(SeriesFile, IsRefusedWithMoreTextThanNamesHave) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "s.h5";
+  write_series(path, 2);
+  {
+    H5::H5File file(path.string(), H5F_ACC_RDWR);
+    file.unlink("channels");
+    const std::string text(1 << 20, 'a');
+    const std::vector<const char*> texts(65, text.c_str());
+    const hsize_t names = texts.size();
+    const H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
+    file.createDataSet("channels", type, H5::DataSpace(1, &names)).write(static_cast<const void*>(texts.data()), type);
+  }
+  EXPECT_EQ(series_refusal(path), ": dataset \"channels\": has more text than can be read at once");
+}
+
 }  // namespace
 }  // namespace reveal::tests::refusal_test
