@@ -12,6 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/utc_offset.h"
+#include "postproc/telemetry/grid.h"
 
 namespace reveal {
 namespace {
@@ -26,7 +27,8 @@ constexpr auto kSilent = 15s;                        // a flush comes every ten
 // Rows and values that are not stored take no space in a file: any number of them may be in a minute.
 constexpr std::size_t kMostRows = 1 << 16;      // for each family: ten minutes at the shortest interval, 10 ms
 constexpr std::size_t kValuesAtOnce = 1 << 22;  // 32 MiB
-constexpr std::size_t kMostValues = 1 << 27;    // all families together
+constexpr std::size_t kMostValues = 1 << 27;    // all families together, of the rows that are kept
+constexpr std::int64_t kMostInStep = 10;        // rows of 10 ms, of which one is kept for each 100 ms
 
 }  // namespace
 
@@ -187,7 +189,8 @@ void LiveTrace::read_trace(const std::filesystem::path& path) {
                   : rows_.begin_at(index, times);
     std::size_t row = std::max(fresh, times.size() - std::min(times.size(), kMostRows));
     const std::size_t channels = std::max<std::size_t>(family.channels.size(), 1);
-    values += channels * (times.size() - row);
+    const auto in_step = static_cast<std::size_t>(std::min(ticks_in_step(family.spec.period), kMostInStep));
+    values += channels * ((times.size() - row) / in_step);
     if (values > kMostValues) throw Error(path.string() + ": has more values than can be watched");
     if (row == times.size()) rows_.append(index, {}, {});
     const std::size_t at_once = std::max<std::size_t>(kValuesAtOnce / channels, 1);
