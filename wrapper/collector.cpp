@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/program_name.h"
@@ -96,8 +97,10 @@ std::string probes_problem(const std::string& probes) {
                                       .environment = environment_of_assistants(),
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
-  // A failed start is only a problem here: the job runs without a profile.
-  const std::string said = end.start_error == 0 ? last_line(end.output) : "";
+  // Only its own refusal counts. A collector that cannot run (a library is missing) costs the profile, not the job.
+  constexpr int kRefused = 2;
+  const bool refused = end.status && exit_status(*end.status) == kRefused;
+  const std::string said = refused ? last_line(end.output) : "";
   const std::size_t colon = said.find(": ");
   return colon == std::string::npos ? said : said.substr(colon + 2);
 }

@@ -260,12 +260,14 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
                  const BlockedSignals& signals) noexcept {
   const RunSettings& settings = order.settings;
   const Lines lines(settings.quiet);
+  std::string problem;
   try {
-    if (const std::string problem = probes_problem(settings.probes); !problem.empty()) {
-      say_line({problem});
-      return kUsageError;
-    }
+    problem = probes_problem(settings.probes);
   } catch (const std::exception&) {  // the query failed: then it reports at the end
+  }
+  if (!problem.empty() && order.probes_are_typed) {
+    say_line({problem});
+    return kUsageError;
   }
   Profile profile;
   bool profiled = true;
@@ -274,6 +276,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
     for (const std::string& warning : order.warnings) {
       if (profile.launch.prints()) lines.say({warning});
     }
+    if (!problem.empty()) throw Error(problem);  // of a file or the environment: no reason not to run the job
     std::vector<std::string> words;
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
     begin(profile, settings, words, signals, environment, lines);
