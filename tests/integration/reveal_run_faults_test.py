@@ -108,6 +108,12 @@ def ptrace(request, pid, address=0, data=0):
     return result
 
 
+def text_at(pid, address):
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        memory.seek(address & (1 << 64) - 1)
+        return memory.read(256).split(b"\0")[0].decode(errors="replace")
+
+
 class Hung(Exception):
     """The tracee stays where it is."""
 
@@ -129,6 +135,7 @@ class TracedRun:
         """`error`: a number, or HANG."""
         self.place, self.fault, self.error = place, fault, error
         self.calls, self.fired, self.roles = [], False, 0
+        self.looks = []  # (call, path) of calls that look whether a file is there
         options, script, _ = MODES[mode]
         self.argv = [str(place / "bin" / "reveal-run"), *options, "--", "/bin/sh", "-c", script]
         self.tracees, self.early = {}, set()
@@ -235,6 +242,8 @@ class TracedRun:
         call = Call(tracee.role, NAMES[number], tracee.counts[number])
         tracee.counts[number] += 1
         self.calls.append(call)
+        if call.name in ("stat", "newfstatat"):
+            self.looks.append((call, text_at(pid, ptrace(PEEKUSER, pid, RDI if call.name == "stat" else RSI))))
         if call == self.fault:
             self.fired = True
             if self.error == HANG:
@@ -280,11 +289,13 @@ def faults_of(place):
 
 
 def hangs_of(place):
-    """A call on the job's directory in the child that makes it, and one in the child that ends the run."""
+    """A look for a file that a word of the command may name, a call on the job's directory in the child that makes it,
+    and one in the child that ends the run."""
     run = one_run(place, "hung")[0]
+    asked = next(call for call, path in run.looks if path == "-c")
     made = next(call for call in run.calls if call.name == "mkdir" and call.role > 0)
     closed = [call for call in run.calls if call.role > 0 and call.name in ("lstat", "newfstatat")][-1]
-    return [("hung", made, "HANG"), ("hung", closed, "HANG")]
+    return [("hung", call, "HANG") for call in (asked, made, closed)]
 
 
 def complaint(place, mode, fault, name):
