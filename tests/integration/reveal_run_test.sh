@@ -146,6 +146,10 @@ for kib in 2000 4000 6000 9000; do
   (ulimit -v $kib; exec "$run" --quiet --no-report -- sh -c 'exit 7') 2>/dev/null
   expect_status 7 "$kib KiB of memory"
 done
+for kib in 32 64 128; do
+  (ulimit -s $kib; exec "$run" --quiet --no-report -- sh -c 'exit 7')
+  expect_status 7 "$kib KiB of stack"
+done
 rm -rf reveal-2* pipe fsize starved
 export XDG_RUNTIME_DIR="$tmp/run"
 
