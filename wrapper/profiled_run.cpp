@@ -202,7 +202,8 @@ void say_where(const JobDirectory& directory, std::string_view why, const RunSet
 /// them has ended.
 void give_up_run(const Profile& profile, const RunSettings& settings, const Ended& ended, const Lines& lines) {
   if (!profile.directory || !profile.run->was_removed()) return;
-  abandon(*profile.directory, profile.launch.node);
+  // The directory's file system may not answer: then the claim is left, and the next run takes another directory.
+  static_cast<void>(in_a_child(Clock::now(), [&]() noexcept { abandon(*profile.directory, profile.launch.node); }));
   say_where(*profile.directory, profile.run->path() + " was removed while the command ran", settings, ended, lines);
 }
 
@@ -276,7 +277,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
     for (const std::string& warning : order.warnings) {
       if (profile.launch.prints()) lines.say({warning});
     }
-    if (!problem.empty()) throw Error(problem);  // of a file or the environment: no reason not to run the job
+    if (!problem.empty()) throw Error(problem);  // in a file or the environment: the job runs
     std::vector<std::string> words;
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
     begin(profile, settings, words, signals, environment, lines);

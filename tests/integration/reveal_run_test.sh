@@ -108,7 +108,7 @@ grep -q '^reveal-run: 0.[0-9]* s is too short to judge; reveal kept nothing' ../
 [ -z "$(ls)" ] || fail "a short run left $(ls)"
 mkdir of-job
 "$run" --output of-job -- true 2>../err
-rmdir of-job || fail "a directory that was there before is gone or not empty: $(ls -A . of-job) $(cat ../err)"
+[ -d of-job ] || fail "a directory that was there before is gone: $(cat ../err)"
 cd ..
 
 echo "== signals of reveal-run's own, and no room for it"
