@@ -155,9 +155,6 @@ int start_collector(const struct Settings* settings, const struct Start* start, 
       start->orphan ? "--orphan" : NULL,
       NULL};
   // clang-format on
-  add_variable(environment, "PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-  add_variable(environment, "LANG", "C.UTF-8");
-  add_variable(environment, "REVEAL_REQUEST", start->request);  // not for all users of the node, as arguments are
 
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return errno;

@@ -64,7 +64,7 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
 
 // --- collector.c: the process
 
-enum { kMostEntries = 32, kEnvironmentText = 32768 };
+enum { kMostEntries = 32, kEnvironmentText = 131072 };
 
 /// Everything the collector inherits of the environment: names are an exact list, because a variable of the user must
 /// not decide how a program runs as root.
@@ -91,6 +91,6 @@ struct Start {
 };
 
 /// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the
-/// errno that kept it from running. Puts PATH, LANG and the request into `environment`.
+/// errno that kept it from running.
 int start_collector(const struct Settings* settings, const struct Start* start, struct Environment* environment,
                     int lock);

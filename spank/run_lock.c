@@ -270,12 +270,12 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
   }
 
   const int64_t end = clock_ms(CLOCK_MONOTONIC) + settings->epilog_seconds * INT64_C(1000);
-  bool asked = false;
   bool ended = flock(lock, LOCK_EX | LOCK_NB) == 0;
+  bool asked = !ended && ask_to_end(lock);  // also by an epilog that does not wait
   while (!ended && clock_ms(CLOCK_MONOTONIC) < end) {
+    nap();
     // It may have been started a moment ago and not yet have written its id.
     if (!asked) asked = ask_to_end(lock);
-    nap();
     ended = flock(lock, LOCK_EX | LOCK_NB) == 0;
   }
   forget_failure(run, job, node);  // now, when it cannot come any more

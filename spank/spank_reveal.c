@@ -211,6 +211,10 @@ static bool identify(spank_t spank, struct Start* job) {
 /// Starts the collector with all facts that it gets. Returns the errno that kept it from running, else 0.
 static int start_with(spank_t spank, const struct Settings* settings, const struct Start* job, char** step, int lock) {
   struct Environment environment = {.count = 0};
+  // Before everything whose length others choose: what does not fit is left out.
+  add_variable(&environment, "PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+  add_variable(&environment, "LANG", "C.UTF-8");
+  add_variable(&environment, "REVEAL_REQUEST", job->request);  // not for all users of the node, as arguments are
   add_variable(&environment, "SLURMD_NODENAME", job->node);
   if (step != NULL) {
     add_step_nodes(spank, job->job, step, &environment);

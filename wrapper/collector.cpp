@@ -8,6 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "hdf5schema/basics/child_answer.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/program_name.h"
@@ -29,6 +31,7 @@ constexpr auto kStopLimit = 10s;
 // The longest delay of the command.
 constexpr auto kAnswerLimit = 2s;
 constexpr auto kDirectoryLimit = 1500ms;
+constexpr auto kNamesLimit = 500ms;
 
 std::string last_line(std::string_view text) {
   std::string_view line;
@@ -96,8 +99,10 @@ std::string probes_problem(const std::string& probes) {
                                       .environment = environment_of_assistants(),
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
-  // A failed start is only a problem here: the job runs without a profile.
-  const std::string said = end.start_error == 0 ? last_line(end.output) : "";
+  // Only its own refusal counts. A collector that cannot run (a library is missing) costs the profile, not the job.
+  constexpr int kRefused = 2;
+  const bool refused = end.status && exit_status(*end.status) == kRefused;
+  const std::string said = refused ? last_line(end.output) : "";
   const std::size_t colon = said.find(": ");
   return colon == std::string::npos ? said : said.substr(colon + 2);
 }
@@ -110,6 +115,23 @@ std::string name_beside_command(std::span<const std::string> command, const Envi
   const std::string given = environment("SLURM_JOB_NAME");
   std::string name = job_name(given, command, words_of_this_node());
   return name == std::filesystem::path(command.front()).filename().string() ? given : name;
+}
+
+struct RunNames {
+  std::string key;
+  std::string job;
+};
+
+/// They depend on which words of the command are files, and a file system may not answer: then there is no key.
+RunNames names_of_run(const RunSettings& settings, std::span<const std::string> command,
+                      const Environment& environment) {
+  constexpr std::size_t kLongest = 16384;
+  if (!settings.name.empty()) return {"name:" + settings.name, settings.name};
+  const ChildAnswer answer = query_child(
+      [&] { return run_key(command) + '\0' + name_beside_command(command, environment); }, kNamesLimit, kLongest);
+  const std::size_t end_of_key = answer.text.find('\0');
+  if (!answer.complete || end_of_key == std::string::npos) return {{}, environment("SLURM_JOB_NAME")};
+  return {answer.text.substr(0, end_of_key), answer.text.substr(end_of_key + 1)};
 }
 
 std::vector<std::string> collector_command(const RunSettings& settings, const Launch& launch,
@@ -129,9 +151,10 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
-  add("--run-key", settings.name.empty() ? run_key(command) : "name:" + settings.name);
+  const RunNames names = names_of_run(settings, command, environment);
+  add("--run-key", names.key);
   add("--job-id", environment("SLURM_JOB_ID"));
-  add("--job-name", settings.name.empty() ? name_beside_command(command, environment) : settings.name);
+  add("--job-name", names.job);
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
@@ -23,17 +26,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kClaim = ".h5.claimed";
+/// In the claims of a directory that we made. Any other one is the job's, which may even run in it: it stays.
+constexpr std::string_view kMadeForClaims = "made";
+
 /// Where this node's trace will be: until then, it may be written elsewhere, or not yet.
 std::string claim_of(const std::string& directory, const std::string& node) {
-  return directory + "/" + node + ".h5.claimed";
+  return directory + "/" + node + std::string(kClaim);
+}
+
+bool is_made_for_claims(const std::string& claim) {
+  return file_text(claim, kMadeForClaims.size()) == kMadeForClaims;
+}
+
+/// A node of the same job may have made it a moment ago.
+bool has_claim_of_its_maker(const std::string& directory) {
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().native().ends_with(kClaim) && is_made_for_claims(entry->path().string())) return true;
+  }
+  return false;
 }
 
 /// False if another run of this node was first.
-bool claim(const std::string& directory, const std::string& node) {
+bool claim(const std::string& directory, const std::string& node, bool made) {
+  const bool remove_at_end = made || has_claim_of_its_maker(directory);
   const std::string file = claim_of(directory, node);
-  if (Descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600))) return true;
-  if (errno != EEXIST) throw system_error(file, errno);
-  return false;
+  const Descriptor claimed(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!claimed && errno != EEXIST) throw system_error(file, errno);
+  // Without the word, an empty directory may be left.
+  if (claimed && remove_at_end) static_cast<void>(write_all(claimed.get(), kMadeForClaims));
+  return static_cast<bool>(claimed);
 }
 
 void release(const std::string& directory, const std::string& node) noexcept try {
@@ -88,10 +111,12 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
   constexpr int kMostRuns = 1000;
   for (int run = 1; run <= kMostRuns; ++run) {
     const std::string candidate = run == 1 ? path : path + "-" + std::to_string(run);
+    struct stat status {};
+    const bool made = ::lstat(candidate.c_str(), &status) != 0;
     make_private_directory(candidate, Privacy::others_do_not_write);
     if (holds_trace_of(candidate, node)) continue;
     require_writable(candidate);
-    if (!claim(candidate, node)) continue;
+    if (!claim(candidate, node, made)) continue;
     if (holds_trace_of(candidate, node)) {  // another run has ended meanwhile
       release(candidate, node);
       continue;
@@ -131,10 +156,12 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
   return {said.substr(0, end_of_path), said.substr(end_of_path + 1)};
 }
 
-void abandon(const JobDirectory& directory, const std::string& node) noexcept {
+void abandon(const JobDirectory& directory, const std::string& node) noexcept try {
+  const bool made = is_made_for_claims(claim_of(directory.path, node));
   release(directory.path, node);
-  ::rmdir(directory.recording.c_str());
-  ::rmdir(directory.path.c_str());
+  if (directory.spooled()) ::rmdir(directory.recording.c_str());
+  if (made) ::rmdir(directory.path.c_str());
+} catch (const std::exception&) {  // no memory: an empty directory is left
 }
 
 namespace {

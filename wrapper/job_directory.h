@@ -33,7 +33,7 @@ using IsOnNetwork = bool (*)(const std::string& path);
 [[nodiscard]] JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
                                                      const std::string& node);
 
-/// Gives up the claim, and removes the directories if they are empty.
+/// Gives up the claim, and removes the directories if they are empty and were made for this job's claims.
 void abandon(const JobDirectory& directory, const std::string& node) noexcept;
 
 /// Moves the recorded files from the spool, if there is one, into the job directory, each file whole or not at all, and

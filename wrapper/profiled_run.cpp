@@ -202,7 +202,8 @@ void say_where(const JobDirectory& directory, std::string_view why, const RunSet
 /// them has ended.
 void give_up_run(const Profile& profile, const RunSettings& settings, const Ended& ended, const Lines& lines) {
   if (!profile.directory || !profile.run->was_removed()) return;
-  abandon(*profile.directory, profile.launch.node);
+  // The directory's file system may not answer: then the claim is left, and the next run takes another directory.
+  static_cast<void>(in_a_child(Clock::now(), [&]() noexcept { abandon(*profile.directory, profile.launch.node); }));
   say_where(*profile.directory, profile.run->path() + " was removed while the command ran", settings, ended, lines);
 }
 
@@ -260,12 +261,14 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
                  const BlockedSignals& signals) noexcept {
   const RunSettings& settings = order.settings;
   const Lines lines(settings.quiet);
+  std::string problem;
   try {
-    if (const std::string problem = probes_problem(settings.probes); !problem.empty()) {
-      say_line({problem});
-      return kUsageError;
-    }
+    problem = probes_problem(settings.probes);
   } catch (const std::exception&) {  // the query failed: then it reports at the end
+  }
+  if (!problem.empty() && order.probes_are_typed) {
+    say_line({problem});
+    return kUsageError;
   }
   Profile profile;
   bool profiled = true;
@@ -274,6 +277,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
     for (const std::string& warning : order.warnings) {
       if (profile.launch.prints()) lines.say({warning});
     }
+    if (!problem.empty()) throw Error(problem);  // in a file or the environment: the job runs
     std::vector<std::string> words;
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
     begin(profile, settings, words, signals, environment, lines);

@@ -22,7 +22,7 @@ ChildAnswer hear_child(ChildProcess& child, const Descriptor& from, const Answer
     const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) break;
-    char part[65536];
+    char part[16384];  // a job may have a small stack (ulimit -s)
     const ssize_t got = ::read(from.get(), part, sizeof part);
     if (got < 0 && errno == EINTR) continue;
     closed = got == 0;

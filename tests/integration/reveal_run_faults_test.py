@@ -95,6 +95,7 @@ MODES = {
     "kept": (["--output", "kept", "--no-report"], "echo out", 0),
     "killed": (["--no-report", "--tag", "a=b"], "echo out; kill -9 $$", 137),
     "hung": (["--output", "hung", "--no-report", "--report-limit", "1s"], "echo out; exit 5", 5),
+    "swept": (["--output", "swept", "--no-report"], "rm -r run/reveal/*; echo out; exit 5", 5),
     "reported": (["--output", "reported", "--name", "x"], "echo out; exit 3", 3),
 }
 
@@ -106,6 +107,12 @@ def ptrace(request, pid, address=0, data=0):
     if number:
         raise OSError(number, os.strerror(number))
     return result
+
+
+def text_at(pid, address):
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        memory.seek(address & (1 << 64) - 1)
+        return memory.read(256).split(b"\0")[0].decode(errors="replace")
 
 
 class Hung(Exception):
@@ -129,6 +136,7 @@ class TracedRun:
         """`error`: a number, or HANG."""
         self.place, self.fault, self.error = place, fault, error
         self.calls, self.fired, self.roles = [], False, 0
+        self.named = []  # (call, path) of calls with the path of a file
         options, script, _ = MODES[mode]
         self.argv = [str(place / "bin" / "reveal-run"), *options, "--", "/bin/sh", "-c", script]
         self.tracees, self.early = {}, set()
@@ -235,6 +243,8 @@ class TracedRun:
         call = Call(tracee.role, NAMES[number], tracee.counts[number])
         tracee.counts[number] += 1
         self.calls.append(call)
+        if call.name in ("stat", "newfstatat", "unlink"):
+            self.named.append((call, text_at(pid, ptrace(PEEKUSER, pid, RSI if call.name == "newfstatat" else RDI))))
         if call == self.fault:
             self.fired = True
             if self.error == HANG:
@@ -270,7 +280,7 @@ def one_run(place, mode, fault=None, error=0):
 def faults_of(place):
     for mode in MODES:
         run, status, output = one_run(place, mode)
-        if mode == "hung":
+        if mode in ("hung", "swept"):
             continue
         if (status, output) != (MODES[mode][2], "out\n"):
             sys.exit(f"without a fault, {mode}: status {status}, output {output!r}: {(place / 'err').read_text()}")
@@ -280,11 +290,14 @@ def faults_of(place):
 
 
 def hangs_of(place):
-    """A call on the job's directory in the child that makes it, and one in the child that ends the run."""
+    """A look for a file that a word of the command may name, a call on the job's directory in the child that makes it,
+    one in the child that ends the run, and one where the run's own directory was removed."""
     run = one_run(place, "hung")[0]
+    asked = next(call for call, path in run.named if path == "-c")
     made = next(call for call in run.calls if call.name == "mkdir" and call.role > 0)
     closed = [call for call in run.calls if call.role > 0 and call.name in ("lstat", "newfstatat")][-1]
-    return [("hung", made, "HANG"), ("hung", closed, "HANG")]
+    released = next(call for call, path in one_run(place, "swept")[0].named if path.endswith(".claimed"))
+    return [*(("hung", call, "HANG") for call in (asked, made, closed)), ("swept", released, "HANG")]
 
 
 def complaint(place, mode, fault, name):

@@ -85,6 +85,17 @@ for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z" "--probes c
 done
 "$run" --probes cpuu -- true 2>err
 grep -q 'did you mean "cpu"' err || fail "no near probe: $(cat err)"
+REVEAL_PROBES=cpuu "$run" -- sh -c 'exit 7' 2>err
+expect_status 7 "a mistake in the environment must not stop the job"
+grep -q '^reveal-run: running without a profile: unknown probe "cpuu"; did you mean "cpu"' err || fail "REVEAL_PROBES: $(cat err)"
+[ "$(wc -l <err)" = 1 ] || fail "REVEAL_PROBES, not one line: $(cat err)"
+mkdir broken && cp "$run" broken/
+for ending in 'error while loading shared libraries: libhdf5.so: cannot open shared object file" >&2; exit 127' 'warning: x" >&2; exit 0'; do
+  printf '#!/bin/sh\necho "reveal-collect: %s\n' "$ending" >broken/reveal-collect
+  chmod +x broken/reveal-collect
+  broken/reveal-run --probes cpu -- sh -c 'exit 7' 2>err
+  expect_status 7 "a collector that says: $ending"
+done
 "$run" 2>err
 expect_status 125 "no command"
 
@@ -95,6 +106,9 @@ expect_status 7 "a short command"
 grep -q '^reveal-run: 0.[0-9]* s is too short to judge; reveal kept nothing' ../err || fail "a short run: $(cat ../err)"
 [ "$(wc -l <../err)" = 1 ] || fail "a short run, not one line: $(cat ../err)"
 [ -z "$(ls)" ] || fail "a short run left $(ls)"
+mkdir of-job
+"$run" --output of-job -- true 2>../err
+[ -d of-job ] || fail "a directory that was there before is gone: $(cat ../err)"
 cd ..
 
 echo "== signals of reveal-run's own, and no room for it"
@@ -131,6 +145,10 @@ for kib in 2000 4000 6000 9000; do
   (ulimit -v $kib; sh -c 'exit 7') 2>/dev/null || [ $? = 7 ] || continue
   (ulimit -v $kib; exec "$run" --quiet --no-report -- sh -c 'exit 7') 2>/dev/null
   expect_status 7 "$kib KiB of memory"
+done
+for kib in 32 64 128; do
+  (ulimit -s $kib; exec "$run" --quiet --no-report -- sh -c 'exit 7')
+  expect_status 7 "$kib KiB of stack"
 done
 rm -rf reveal-2* pipe fsize starved
 export XDG_RUNTIME_DIR="$tmp/run"
@@ -380,6 +398,10 @@ PATH=/usr/bin:/bin empty-bin/reveal-run --output alone -- bash -c 'exit 3' 2>err
 expect_status 3 "no collector"
 [ "$(lines_of err)" = 1 ] || fail "no collector: $(cat err)"
 [ -d alone ] && fail "an empty job directory was left"
+mkdir of-job
+(cd of-job && PATH=/usr/bin:/bin ../empty-bin/reveal-run --output . -- sh -c 'echo x >result; exit 3') 2>err
+expect_status 3 "no collector for the directory of the job"
+[ -s of-job/result ] || fail "the job's own directory was removed under it: $(cat err)"
 XDG_RUNTIME_DIR=/nowhere "$run" --quiet --no-report --output nowhere -- sleep 1
 expect_status 0 "no XDG_RUNTIME_DIR"
 ls nowhere/*.h5 >/dev/null || fail "no trace without XDG_RUNTIME_DIR"

@@ -36,4 +36,48 @@ echo "spank_reveal.so: $(stat -c %s "$stripped") bytes stripped, $(size -A "$plu
 echo "needs: $needed; wants: $wanted"
 echo "exports: $shown"
 rm -f "$stripped"
+
+host=$(mktemp -d)
+trap 'rm -rf "$host"' EXIT
+include=$(sed -n 's/^SLURM_SPANK_INCLUDE:[A-Z]*=//p' "$REVEAL_BUILD/CMakeCache.txt")
+if [ "$(id -u)" != 0 ]; then
+  echo "skipped: prolog and epilog (their files must be root's)"
+elif ! cc -rdynamic -isystem "$include" -o "$host/host" "$REVEAL_SOURCE/tests/doubles/spank_host.c" -ldl; then
+  echo "skipped: prolog and epilog (nothing to compile with)"
+else
+  # A collector that writes down what it gets, and runs until it is asked to end.
+  cat >"$host/collector" <<END
+#!/bin/bash
+echo "\$\$ \$(sed 's/.*) //' /proc/\$\$/stat | cut -d' ' -f20)" >&3
+trap 'rm -f "$host/spool/run/4711.n1"; touch "$host/asked"; exit' TERM
+tr '\\0' '\\n' </proc/\$\$/environ >"$host/environment.new"
+mv "$host/environment.new" "$host/environment"
+for i in \$(seq 200); do sleep 0.1; done
+END
+  chmod 755 "$host" "$host/collector"
+  mkdir -m 711 "$host/spool"
+  until_there() {
+    for _ in $(seq 200); do [ ! -e "$1" ] || return 0; sleep 0.05; done
+    return 1
+  }
+  call() { # call WHAT ARGUMENT...: one callback, of a node without Slurm
+    env -i PATH="$PATH" SLURMD_NODENAME=n1 HOST_REQUEST=output=out SLURM_JOB_NODELIST="$nodes" SLURM_NODELIST="$nodes" \
+      SLURM_CONF=/slurm.conf "$host/host" "$plugin" "$1" collector="$host/collector" spool="$host/spool" \
+      disable="$host/disable" "${@:2}" || fail "$1 with ${#nodes} letters of nodes: status $?"
+  }
+  # A list of nodes may be long. What the collector cannot do without must not depend on that.
+  for length in 10 10850 10880 16330 30000; do
+    nodes=$(printf '%*s' "$length" '' | tr ' ' n)
+    call prolog
+    until_there "$host/environment" || fail "no collector with $length letters of nodes"
+    for wanted in PATH=/usr/sbin:/usr/bin:/sbin:/bin REVEAL_REQUEST=output=out SLURM_CONF=/slurm.conf \
+      "REVEAL_PROLOG_NODES=$nodes" "SLURM_JOB_NODELIST=$nodes"; do
+      grep -qxF "$wanted" "$host/environment" || fail "$length letters of nodes: the collector has no ${wanted:0:40}"
+    done
+    # An epilog that does not wait asks the collector to end all the same.
+    call epilog epilog_seconds=0 2>/dev/null
+    until_there "$host/asked" || fail "an epilog without time asks nobody to end"
+    rm -f "$host/asked" "$host/environment"
+  done
+fi
 [ $failures -eq 0 ]

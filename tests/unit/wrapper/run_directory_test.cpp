@@ -239,6 +239,21 @@ TEST_F(JobDirectoryTest, BelongsToTheFirstOfTwoRunsOfANode) {
   }
 }
 
+TEST_F(JobDirectoryTest, StaysIfItWasThereBefore) {
+  const IsOnNetwork nowhere = [](const std::string&) { return false; };
+  const IsOnNetwork everywhere = [](const std::string&) { return true; };
+  fs::create_directory(path_ + "/job");
+  for (const IsOnNetwork on_network : {nowhere, everywhere}) {
+    const JobDirectory first = make_job_directory(path_ + "/job", "n1", on_network);
+    const JobDirectory other = make_job_directory(path_ + "/job", "n2", on_network);
+    abandon(first, "n1");
+    abandon(other, "n2");
+    EXPECT_TRUE(fs::exists(path_ + "/job")) << "the job may run in it";
+    EXPECT_TRUE(fs::is_empty(path_ + "/job"));
+    EXPECT_EQ(fs::exists(first.recording), !first.spooled());
+  }
+}
+
 TEST_F(JobDirectoryTest, IsPrivateAndMadeWithItsParents) {
   const JobDirectory directory = make_job_directory(path_ + "/a/b/job", "n1");
   struct stat status {};
