@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
@@ -43,7 +43,18 @@ struct Retries {
   MetricSeries all;                   // per second, of the highest counter: one request may be in several
   std::vector<std::size_t> channels;  // that are in it
   std::vector<Why> why;               // reasons of each
+  std::vector<double> packets;        // sent per second; empty where the driver counts none
 };
+
+std::vector<double> packets_of(const RuleContext& context, const std::string& port) {
+  for (const char* metric : {"ib.xmit_packets", "rdma.sent_pkts", "rdma.tx_pkts"}) {
+    const auto channels = context.channels(metric, port);
+    if (channels.empty()) continue;
+    MetricSeries sent = channel_rate(context, channels.front(), 1, "/s");
+    if (mean_inside(sent.values, {0, context.telemetry.samples}) > 0) return std::move(sent.values);
+  }
+  return {};
+}
 
 std::vector<Retries> retries_of(const RuleContext& context) {
   std::map<std::string, Retries> by_port;
@@ -56,6 +67,7 @@ std::vector<Retries> retries_of(const RuleContext& context) {
       if (retries.channels.empty()) {
         retries.port = rdma_port(context, name);
         retries.all = {"", "/s", std::vector<double>(one.values.size(), kNaN)};
+        retries.packets = packets_of(context, name);
       }
       for (std::size_t t = 0; t < one.values.size(); ++t) {
         if (std::isnan(one.values[t])) continue;
@@ -75,6 +87,49 @@ std::vector<Retries> retries_of(const RuleContext& context) {
 double count_in(const RuleContext& context, std::span<const double> per_second, Interval at) {
   const double mean = mean_inside(per_second, at);
   return std::isnan(mean) ? 0 : mean * context.seconds(at.length());
+}
+
+/// Repeated requests per packet sent. A job that waits for the timeouts of lost packets hardly sends between them: its
+/// retries come in bursts with pauses, but are as large a part of the packets as at full speed. Where a sample has few
+/// packets, the next ones on both sides count, too.
+std::vector<double> share_repeated(const RuleContext& context, const Retries& retries) {
+  constexpr double kEnough = 1000;  // packets: ten of them are lost where a link loses 1 %
+  constexpr double kReachSeconds = 5;
+  const std::size_t samples = retries.packets.size();
+  std::vector<double> sent(samples + 1, 0.0);
+  std::vector<double> repeated(samples + 1, 0.0);
+  std::vector<bool> known(samples);
+  for (std::size_t t = 0; t < samples; ++t) {
+    known[t] = !std::isnan(retries.packets[t]) && !std::isnan(retries.all.values[t]);
+    sent[t + 1] = sent[t] + (known[t] ? context.seconds(1) * retries.packets[t] : 0);
+    repeated[t + 1] = repeated[t] + (known[t] ? context.seconds(1) * retries.all.values[t] : 0);
+  }
+  const std::size_t reach = context.steps(kReachSeconds);
+  std::vector<double> share(samples, kNaN);
+  for (std::size_t t = 0; t < samples; ++t) {
+    if (!known[t]) continue;
+    Interval at{t, t + 1};
+    for (std::size_t margin = 1; margin <= reach && sent[at.end] - sent[at.begin] < kEnough; ++margin) {
+      at = widened({t, t + 1}, margin, samples);
+    }
+    const double packets = sent[at.end] - sent[at.begin];
+    const double again = repeated[at.end] - repeated[at.begin];
+    if (packets > 0 || again > 0) share[t] = again < packets ? again / packets : 1;
+  }
+  return share;
+}
+
+/// By share of the packets, so that pauses of the port do not divide an interval; by number where no packets are
+/// counted.
+std::vector<Excursion> search(const RuleContext& context, const Retries& retries) {
+  const double min_rate = context.threshold("min_rate");
+  const double min_score = context.threshold(kMinScore.name);
+  if (retries.packets.empty()) {
+    return excursions_of(context, retries.all.values, min_rate, min_score, Cause::external);
+  }
+  const double usual = mean_inside(retries.packets, {0, context.telemetry.samples});
+  return excursions_of(context, share_repeated(context, retries),
+                       std::max(context.threshold("min_share"), min_rate / usual), min_score, Cause::external);
 }
 
 /// The most frequent of them in the interval.
@@ -107,17 +162,6 @@ std::optional<MetricSeries> traffic_of(const RuleContext& context, const std::st
   return std::nullopt;
 }
 
-/// Packets of the port; nothing where its driver counts none.
-std::optional<double> packets_in(const RuleContext& context, const std::string& port, Interval at) {
-  for (const char* metric : {"ib.xmit_packets", "rdma.sent_pkts", "rdma.tx_pkts"}) {
-    const auto channels = context.channels(metric, port);
-    if (channels.empty()) continue;
-    const double mean = mean_inside(channel_rate(context, channels.front(), 1, "/s").values, at);
-    if (!std::isnan(mean)) return mean * context.seconds(at.length());
-  }
-  return std::nullopt;
-}
-
 void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Retries& retries, Interval at,
                          std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
@@ -145,8 +189,8 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
                                 std::span<const Interval> all) {
   const double total = count_in(context, retries.all.values, excursion.at);
   if (total < context.threshold("min_retries") || is_the_end(context, excursion.at)) return std::nullopt;
-  const auto packets = packets_in(context, retries.port.name, excursion.at);
-  if (packets && total < context.threshold("min_share") * *packets) return std::nullopt;
+  const double packets = count_in(context, retries.packets, excursion.at);
+  if (total < context.threshold("min_share") * packets) return std::nullopt;
   const std::size_t lead = leading(context, retries, excursion.at);
   MetricSeries signal = channel_rate(context, retries.channels[lead], 1, "/s");
   Finding finding = finding_at(context, excursion.at, retries.port.values());
@@ -155,15 +199,19 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   const auto change = inside_outside(context, signal, excursion.at, all);
   Evidence evidence = evidence_of(context, signal, excursion);
   evidence.observed = mean_inside(signal.values, excursion.at);
-  evidence.expected = change ? change->outside : 0;
+  evidence.expected.reset();
+  if (change) evidence.expected = change->outside;
   evidence.detectors = seen_by(confirmed_by(context.detection, excursion.at));
   finding.evidence.push_back(std::move(evidence));
   set_loss_of_traffic(context, finding, retries, excursion.at, all);
   for (Evidence& each : finding.evidence) each.instance = retries.port.name;
+  const auto all_counters = inside_outside(context, retries.all, excursion.at, all);
   finding.sentence =
-      fmt::format("{} of {} repeated at least {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
+      fmt::format("{} of {} repeated at least {} RDMA requests in {}{}{}: {}.", retries.port.name,
                   context.telemetry.node, number(total), duration(context.seconds(excursion.at.length())),
-                  number(std::max(0.0, excursion.outside)), words_of(retries.why[lead]));
+                  all_counters ? fmt::format(" (usually {}/s)", number(all_counters->outside)) : "",
+                  packets > total ? fmt::format(", one per {} packets sent", number(packets / total)) : "",
+                  words_of(retries.why[lead]));
   finding.runner_up = {"", "several paths: they reorder packets, which is not counted here, but lose none"};
   return finding;
 }
@@ -186,8 +234,7 @@ std::vector<Finding> check(const RuleContext& context) {
     throw Unavailable("not measured: rdma.packet_seq_err and others (no RDMA adapter that counts them)");
   std::vector<Finding> findings;
   for (const Retries& retries : ports) {
-    auto found = excursions_of(context, retries.all.values, context.threshold("min_rate"),
-                               context.threshold(kMinScore.name), Cause::external);
+    auto found = search(context, retries);
     if (found.empty()) {
       if (const auto always = all_along(context, retries)) found.push_back(*always);
     }
@@ -203,14 +250,16 @@ const RegisteredRule kRule{{
     .id = "rdma.retries",
     .title = "RDMA requests had to be repeated",
     .looks_for = "Intervals in which an adapter counts lost packets or timeouts (rdma.packet_seq_err, "
-                 "rdma.local_ack_timeout_err and others by driver), against the packets it sent (ib.xmit_packets).",
+                 "rdma.local_ack_timeout_err and others by driver), as a share of the packets it sent "
+                 "(ib.xmit_packets, rdma.sent_pkts, rdma.tx_pkts), or per second where these are not counted.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 66,
     .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,receivers without a buffer,"
                    "the end of the job",
     .proof = Proof::guest,
-    .thresholds = {{"min_rate", 1, "/s", "least rate of repeated requests above the usual rate"},
+    .thresholds = {{"min_rate", 1, "/s",
+                    "least rate of repeated requests above the usual rate, at the port's mean rate of packets"},
                    {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, if packets are counted"},
                    {"min_retries", 30, "requests", "least repeated requests in an interval"},
                    {"min_seconds", 2, "s", "shortest interval"},

@@ -1,6 +1,11 @@
 // rdma.retries on packets that were lost or came to a receiver without a buffer, and on cases that only look like it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <span>
+
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
@@ -78,6 +83,53 @@ TEST(RuleRdmaRetries, HoldsThemAgainstThePacketsSent) {
   R idle = port("rdma.packet_seq_err", R::event(0, 5));
   idle.counter("ib.xmit_packets", "mlx5_0:1", R::always(1e6), "node");
   EXPECT_EQ(idle.findings("rdma.retries").size(), 1U);
+}
+
+/// What a soft-RoCE device counted in an emulated node, second by second, whose link lost 1 % of the packets from
+/// second 22 to second 42.
+constexpr double kSent[] = {0,     0,     0,     32888, 34755, 35540, 35607, 34737, 35089, 35405, 34762, 34559,
+                            35596, 34609, 34674, 34983, 35055, 34471, 34267, 34691, 33940, 34366, 1516,  382,
+                            0,     209,   126,   0,     2522,  0,     1406,  0,     406,   0,     0,     324,
+                            0,     6484,  0,     2377,  0,     0,     552,   0,     19465, 34276, 34539, 34958,
+                            34904, 35015, 34367, 34789, 33976, 34373, 33522, 33699, 33812, 32960, 33491, 32377,
+                            31345, 33450, 33350, 33232, 33260, 32842, 34124, 33721, 33922, 34261, 34086, 34283,
+                            33939, 34208, 33868, 33850, 33660, 33643, 33605, 33752, 33839, 33765, 33262};
+constexpr double kRepeated[] = {0,  0, 0,  0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 4, 0, 2, 1, 0,
+                                28, 0, 14, 0, 2, 0, 0, 1, 0, 57, 0, 17, 0, 0, 3, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
+                                0,  0, 0,  1, 0, 0, 0, 0, 1, 0,  0, 0,  0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static_assert(std::size(kSent) == std::size(kRepeated));
+
+R::Course seconds_of(std::span<const double> counted) {
+  return [counted](double second) { return counted[std::min(static_cast<std::size_t>(second), counted.size() - 1)]; };
+}
+
+TEST(RuleRdmaRetries, JoinsBurstsOfAJobThatStandsStillBetweenThem) {
+  R node(std::size(kSent));
+  node.counter("rdma.completer_retry_err", "rxe0:1", seconds_of(kRepeated), "node");
+  EXPECT_TRUE(node.findings("rdma.retries").empty()) << "without packets, each burst is judged by itself";
+  node.counter("rdma.sent_pkts", "rxe0:1", seconds_of(kSent), "node");
+  const auto found = node.findings("rdma.retries");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 23, 1.1);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 43, 1.2);
+  EXPECT_NE(found[0].sentence.find(", one per "), std::string::npos) << found[0].sentence;
+  EXPECT_GT(found[0].impact.seconds.value_or(0), 15);
+}
+
+TEST(RuleRdmaRetries, IsSilentOnFewRetriesHoweverTheTrafficPauses) {
+  const auto pauses = [](double second) { return std::fmod(second, 60) < 4; };
+  R starved(400);  // an emulated node repeats one now and then
+  starved.counter(
+      "rdma.completer_retry_err", "rxe0:1",
+      [&](double second) { return second >= 100 && second < 160 && !pauses(second) ? 0.8 : 0; }, "node");
+  starved.counter(
+      "rdma.sent_pkts", "rxe0:1", [&](double second) { return pauses(second) ? 0 : 35e3; }, "node");
+  EXPECT_TRUE(starved.findings("rdma.retries").empty()) << "45 of 2 million";
+
+  R bursts = port("rdma.packet_seq_err", R::habit(0, 12));
+  EXPECT_FALSE(bursts.findings("rdma.retries").empty());
+  bursts.counter("ib.xmit_packets", "mlx5_0:1", R::habit(0, 20e6), "node");
+  EXPECT_TRUE(bursts.findings("rdma.retries").empty()) << "36 of 60 million in each";
 }
 
 TEST(RuleRdmaRetries, CountsARequestThatIsInTwoCountersOnce) {
