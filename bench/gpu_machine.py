@@ -40,7 +40,7 @@ LOADING = 0.08  # seconds of the loader's work for a step of the starved trainin
 HEALTHY = ("gpus 1\nutilization 96\nmemory_used 9000000000\nmemory_total 80000000000\npower 400000\nsm_clock 1700\n"
            "reasons 0\ntemperature 60\nname Double\nminor 0\n")
 STARVED = HEALTHY.replace("utilization 96", "utilization 95*3,3*4")
-NOT_BUNDLED = re.compile(r"/(ld-linux|libc\.|libm\.|libpthread|libdl|librt|libresolv)")
+NOT_BUNDLED = re.compile(r"/(ld-linux|libc\.|libm\.|libpthread\.|libdl\.|librt\.|libresolv\.)")
 TARGETS = (b"sm_50", b"sm_75", b"sm_90")  # later drivers may refuse the first
 # Multiplies and adds in each thread for as long as it is told.
 PTX = b"""
@@ -174,13 +174,7 @@ class Machine:
         self.bin = options.programs or options.build / "bin"
         self.out.mkdir(parents=True, exist_ok=True)
         self.results = {"steps": {}, "problems": []}
-        self.own_environment = []  # of a training: PyTorch needs the machine's libraries, not the bundle's
         self.environment = dict(os.environ)
-        libraries = self.bin.parent / "lib"
-        if libraries.is_dir():
-            before = self.environment.get("LD_LIBRARY_PATH")
-            self.environment["LD_LIBRARY_PATH"] = f"{libraries}:{before}" if before else str(libraries)
-            self.own_environment = ["env", f"LD_LIBRARY_PATH={before}"] if before else ["env", "-u", "LD_LIBRARY_PATH"]
         self.environment |= {"HOME": str(self.out), "XDG_STATE_HOME": str(self.out / "state")}
         self.library = "libnvidia-ml.so.1"
         if options.double:
@@ -202,7 +196,7 @@ class Machine:
                               timeout=600, check=False)
 
     def training(self, seconds, starved=False):
-        return [*self.own_environment, sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
+        return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
                 *(["--double"] if self.options.double else []), *(["--starved"] if starved else [])]
 
     def start(self, words, log):
@@ -251,14 +245,34 @@ def calls(self):
     job = self.start(self.training(seconds + 5), "calls.log")
     self.wait_for_steps(job, "calls.log")
     trace = self.out / "calls.h5"
-    done = self.call(*self.collect(trace, job.pid, "--duration", f"{seconds:.0f}s", "--verbose"))
+    done = self.start(self.collect(trace, job.pid, "--duration", f"{seconds:.0f}s", "--verbose"), "collector.log")
+    begin, cpu = time.monotonic(), {}
+    while done.poll() is None:
+        cpu |= cpu_of_workers(done.pid)
+        time.sleep(0.2)
+    passed = time.monotonic() - begin
     self.stop(job)
     if done.returncode != 0:
-        self.problem("the collector failed: " + done.stderr[-500:])
+        self.problem("the collector failed: " + (self.out / "collector.log").read_text()[-500:])
         return {}
     work = [line.removeprefix("work: ") for line in (self.out / "calls.log").read_text().splitlines()
             if line.startswith("work: ")]
-    return {"work": work, **facts_of(self, trace)}
+    return {"work": work, "cpu_percent": {name: round(100 * used / passed, 2) for name, used in cpu.items()},
+            **facts_of(self, trace)}
+
+
+def cpu_of_workers(collector):
+    """Seconds of processor time of the collector and of each of its children, of which one asks the driver."""
+    used = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+            if int(path.parent.name) == collector or int(words[1]) == collector:
+                kind = "collector" if int(path.parent.name) == collector else f"worker {path.parent.name}"
+                used[kind] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            continue  # it ended
+    return used
 
 
 def facts_of(self, trace):
@@ -431,15 +445,21 @@ def run(options):
 
 
 def bundle(options):
-    """Programs, and the libraries that ldd finds, without those of the C library."""
+    """Programs, and the libraries that ldd finds, without those of the C library. Needs strip and patchelf."""
+    if missing := [tool for tool in ("strip", "patchelf") if not shutil.which(tool)]:
+        sys.exit(f"gpu_machine: bundle needs {' and '.join(missing)}")
     for name in ("bin", "lib"):
         (options.out / name).mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
         shutil.copy(options.build / "bin" / name, options.out / "bin")
-        if shutil.which("strip"):
-            subprocess.run(["strip", options.out / "bin" / name], check=False)
+        subprocess.run(["strip", options.out / "bin" / name], check=False)
         linked = subprocess.run(["ldd", options.build / "bin" / name], capture_output=True, text=True,
                                 check=False).stdout  # nothing where it is linked statically
+        if "=>" in linked:
+            # In the old form, by which the libraries find theirs, too. LD_LIBRARY_PATH does not reach the report that
+            # reveal-run starts.
+            subprocess.run(["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN/../lib", options.out / "bin" / name],
+                           check=True)
         for path in re.findall(r"=> (/\S+)", linked):
             if not NOT_BUNDLED.search(path):
                 shutil.copy(path, options.out / "lib")

@@ -72,6 +72,21 @@ constexpr std::array kSampled = {
     Sampled{nvml::kPowerSamples, "gpu.power_highest", nullptr, 1000},
     Sampled{nvml::kUtilizationSamples, "gpu.utilization_highest", "gpu.utilization_lowest", 1}};
 
+/// A counter of traffic: by the driver's field where that has 64 bits, else by the performance monitor. One of 32 bits
+/// passes its end several times a second on a fast link: no number can be made of it.
+struct Traffic {
+  unsigned field, scope;
+  std::uint64_t scale;
+  unsigned monitored;
+  const char* metric;
+};
+constexpr std::uint64_t kKibi = 1024;
+constexpr std::array kTraffic = {
+    Traffic{nvml::kFieldPcieTx, 0, 1, nvml::kGpmPcieTx, "pcie.tx_bytes"},
+    Traffic{nvml::kFieldPcieRx, 0, 1, nvml::kGpmPcieRx, "pcie.rx_bytes"},
+    Traffic{nvml::kFieldNvlinkTx, nvml::kAllLinks, kKibi, nvml::kGpmNvlinkTx, "nvlink.tx_bytes"},
+    Traffic{nvml::kFieldNvlinkRx, nvml::kAllLinks, kKibi, nvml::kGpmNvlinkRx, "nvlink.rx_bytes"}};
+
 /// A metric of the GPU's performance monitor.
 struct Monitored {
   unsigned id;
@@ -81,7 +96,7 @@ constexpr std::array kMonitored = {Monitored{nvml::kGpmSmActive, "gpu.sm_active"
                                    Monitored{nvml::kGpmSmOccupancy, "gpu.sm_occupancy"},
                                    Monitored{nvml::kGpmTensorActive, "gpu.tensor_active"},
                                    Monitored{nvml::kGpmMemoryBandwidth, "gpu.memory_bandwidth"}};
-static_assert(kMonitored.size() == nvml::GpmMetrics::kWanted);
+static_assert(kMonitored.size() + kTraffic.size() == nvml::GpmMetrics::kWanted);
 
 struct Gpu {
   nvml::Device device = nullptr;
@@ -92,7 +107,9 @@ struct Gpu {
   std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
   std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
   nvml::GpmSample monitor_before = nullptr, monitor_now = nullptr;   // null: no performance monitor
-  bool monitored = false;                                            // the first of them was taken
+  SteadyClock::time_point monitored_at = {};                         // no time: the first of them was not taken
+  std::bitset<kTraffic.size()> without_field = {};                   // known not to be a counter of 64 bits
+  std::array<double, kTraffic.size()> moved = {};                    // bytes, by the performance monitor
 };
 
 /// One line of an answer. A part of a line would be a wrong number: one that does not fit is left out.
@@ -333,21 +350,19 @@ class Driver {
     unsigned value = 0;
     unsigned long long large = 0;
     if (asked(library_.power, &value)) line.add("gpu.power", (std::uint64_t{value} + kHalfWatt) / 1000);
-    if (asked(library_.energy, &large)) line.add("gpu.energy", large * 1000);
     if (asked(library_.clock, nvml::kClockSm, &value)) line.add("gpu.sm_clock", std::uint64_t{value} * kMega);
     if (asked(library_.clock, nvml::kClockMemory, &value)) line.add("gpu.memory_clock", std::uint64_t{value} * kMega);
     if (asked(library_.reasons, &large)) {
       for (const ClockReason& reason : kClockReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
-    add_fields(asked, line);
-    for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
+    add_traffic(asked, gpu, line);
     add_monitored(asked, gpu, line);
   }
 
-  // The first answer, and one after a pause, reach further back than the second that the other values are of.
+  // The first answer, and one after a pause, reach further back than from one look to the next.
   void add_samples(Asked& asked, const Sampled& wanted, unsigned long long& seen, Line& line) {
     constexpr std::size_t kMostSamples = 512;
-    constexpr unsigned long long kSecondUs = 1'000'000;
+    constexpr unsigned long long kLookUs = 10'000'000;
     std::array<nvml::Sample, kMostSamples> samples{};
     auto count = static_cast<unsigned>(kMostSamples);
     int type = nvml::kDouble;
@@ -358,7 +373,7 @@ class Driver {
     std::uint64_t highest = 0;
     std::uint64_t lowest = ~std::uint64_t{0};
     for (auto at = samples.begin(); at != end; ++at) {
-      if (seen - at->timestamp >= kSecondUs) continue;
+      if (seen - at->timestamp >= kLookUs) continue;
       const std::uint64_t value = type == nvml::kUnsignedInt ? at->value.small : at->value.large;
       highest = std::max(highest, value);
       lowest = std::min(lowest, value);
@@ -373,48 +388,52 @@ class Driver {
     constexpr double kAll = 100;
     if (gpu.monitor_now == nullptr || !asked(library_.gpm_sample, gpu.monitor_now)) return;
     nvml::GpmMetrics wanted{.version = nvml::kGpmVersion,
-                            .count = kMonitored.size(),
+                            .count = nvml::GpmMetrics::kWanted,
                             .before = gpu.monitor_before,
                             .after = gpu.monitor_now,
                             .metrics = {}};
     for (std::size_t i = 0; i < kMonitored.size(); ++i) wanted.metrics[i].id = kMonitored[i].id;
-    const bool known = gpu.monitored && library_.gpm_metrics(&wanted) == nvml::kSuccess;
-    gpu.monitored = true;
+    for (std::size_t i = 0; i < kTraffic.size(); ++i) wanted.metrics[kMonitored.size() + i].id = kTraffic[i].monitored;
+    const bool is_first = gpu.monitored_at == SteadyClock::time_point();
+    const bool known = !is_first && library_.gpm_metrics(&wanted) == nvml::kSuccess;
+    const auto now = SteadyClock::now();
+    const std::chrono::duration<double> passed = now - gpu.monitored_at;
+    gpu.monitored_at = now;
     std::swap(gpu.monitor_before, gpu.monitor_now);
     for (std::size_t i = 0; known && i < kMonitored.size(); ++i) {
       const nvml::GpmMetric& one = wanted.metrics[i];
       if (one.result == nvml::kSuccess && one.value >= 0 && one.value <= kAll)
         line.add(kMonitored[i].metric, static_cast<std::uint64_t>(std::llround(one.value)));
     }
+    for (std::size_t i = 0; known && i < kTraffic.size(); ++i) {
+      constexpr double kMebi = 1024.0 * kKibi;
+      constexpr double kMost = 1e8;  // MiB/s; no link has it
+      const nvml::GpmMetric& one = wanted.metrics[kMonitored.size() + i];
+      if (!gpu.without_field[i] || one.result != nvml::kSuccess || one.value < 0 || one.value > kMost) continue;
+      gpu.moved[i] += one.value * kMebi * passed.count();
+      line.add(kTraffic[i].metric, static_cast<std::uint64_t>(gpu.moved[i]));
+    }
   }
 
   // In one call, which takes the driver's lock once.
-  void add_fields(Asked& asked, Line& line) {
-    constexpr std::uint64_t kKibi = 1024;
-    struct Wanted {
-      unsigned field;
-      const char* metric;
-      std::uint64_t scale;
-    };
-    constexpr std::array kWanted = {Wanted{nvml::kFieldPcieTx, "pcie.tx_bytes", 1},
-                                    Wanted{nvml::kFieldPcieRx, "pcie.rx_bytes", 1},
-                                    Wanted{nvml::kFieldNvlinkTx, "nvlink.tx_bytes", kKibi},
-                                    Wanted{nvml::kFieldNvlinkRx, "nvlink.rx_bytes", kKibi},
-                                    Wanted{nvml::kFieldPowerViolation, "gpu.power_violation", 1},
-                                    Wanted{nvml::kFieldThermalViolation, "gpu.thermal_violation", 1}};
-    std::array<nvml::FieldValue, kWanted.size()> values{};
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const bool of_links = kWanted[i].field == nvml::kFieldNvlinkTx || kWanted[i].field == nvml::kFieldNvlinkRx;
-      values[i].field = kWanted[i].field;
-      values[i].scope = of_links ? nvml::kAllLinks : 0;
-      values[i].result = nvml::kNotSupported;
+  void add_traffic(Asked& asked, Gpu& gpu, Line& line) {
+    std::array<nvml::FieldValue, kTraffic.size()> values{};
+    std::array<std::size_t, kTraffic.size()> wanted{};
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kTraffic.size(); ++i) {
+      if (gpu.without_field[i]) continue;
+      values[count].field = kTraffic[i].field;
+      values[count].scope = kTraffic[i].scope;
+      values[count].result = nvml::kUnknown;
+      wanted[count++] = i;
     }
-    if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) return;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      // A counter of 32 bits passes its end several times a second on a fast link: no number can be made of it.
-      const bool counted = values[i].result == nvml::kSuccess &&
-                           (values[i].type == nvml::kUnsignedLongLong || values[i].type == nvml::kUnsignedLong);
-      if (counted) line.add(kWanted[i].metric, values[i].value.large * kWanted[i].scale);
+    if (count == 0 || !asked(library_.fields, static_cast<int>(count), values.data())) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Traffic& traffic = kTraffic[wanted[i]];
+      const bool given = values[i].result == nvml::kSuccess;
+      const bool wide = values[i].type == nvml::kUnsignedLongLong || values[i].type == nvml::kUnsignedLong;
+      if (given && wide) line.add(traffic.metric, values[i].value.large * traffic.scale);
+      gpu.without_field[wanted[i]] = given ? !wide : values[i].result == nvml::kNotSupported;
     }
   }
 
@@ -424,6 +443,8 @@ class Driver {
     unsigned value = 0;
     unsigned long long large = 0;
     if (asked(library_.temperature, nvml::kTemperatureOfGpu, &value)) line.add("gpu.temperature", value);
+    if (asked(library_.energy, &large)) line.add("gpu.energy", large * 1000);
+    for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
     add_fields_of_health(asked, line);
     for (const auto& [type, counter, metric] :
          {std::tuple{nvml::kCorrected, nvml::kVolatile, "gpu.ecc_corrected"},
@@ -453,9 +474,11 @@ class Driver {
 
   void add_fields_of_health(Asked& asked, Line& line) {
     constexpr std::array kFields = {nvml::kFieldMemoryTemperature, nvml::kFieldRetiredPending,
-                                    nvml::kFieldRetiredSingleBit, nvml::kFieldRetiredDoubleBit};
-    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending",
-                                     "gpu.retired_pages_single_bit", "gpu.retired_pages_double_bit"};
+                                    nvml::kFieldRetiredSingleBit,  nvml::kFieldRetiredDoubleBit,
+                                    nvml::kFieldPowerViolation,    nvml::kFieldThermalViolation};
+    constexpr std::array kMetrics = {"gpu.memory_temperature",       "gpu.retired_pages_pending",
+                                     "gpu.retired_pages_single_bit", "gpu.retired_pages_double_bit",
+                                     "gpu.power_violation",          "gpu.thermal_violation"};
     std::array<nvml::FieldValue, kFields.size()> values{};
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i].field = kFields[i];

@@ -141,7 +141,16 @@ static_assert(sizeof(ProcessUtilization) == 32 && offsetof(ProcessUtilization, s
 
 /// Counters of the GPU's performance monitor (GPM), from Hopper on.
 /// https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmStructs.html
-enum GpmMetricId : unsigned { kGpmSmActive = 2, kGpmSmOccupancy = 3, kGpmTensorActive = 5, kGpmMemoryBandwidth = 10 };
+enum GpmMetricId : unsigned {
+  kGpmSmActive = 2,
+  kGpmSmOccupancy = 3,
+  kGpmTensorActive = 5,
+  kGpmMemoryBandwidth = 10,
+  kGpmPcieTx = 20,
+  kGpmPcieRx = 21,
+  kGpmNvlinkRx = 60,
+  kGpmNvlinkTx = 61,
+};
 inline constexpr unsigned kGpmVersion = 1;
 struct GpmSupport {
   unsigned version, supported;
@@ -151,7 +160,7 @@ static_assert(sizeof(GpmSupport) == 8);
 struct GpmMetric {
   unsigned id;
   int result;
-  double value;  // percent
+  double value;  // percent; of traffic MiB/s
   const char *short_name, *long_name, *unit;
 };
 static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
@@ -159,7 +168,7 @@ static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
 /// The library reads as many metrics as `count`; it may clear the whole of its own structure, which has room for all
 /// that it knows.
 struct GpmMetrics {
-  static constexpr std::size_t kWanted = 4;
+  static constexpr std::size_t kWanted = 8;
   unsigned version, count;
   GpmSample before, after;
   GpmMetric metrics[512];

@@ -30,17 +30,18 @@ constexpr MetricHelp kUtilization[] = {
     {"gpu.utilization",
      "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
     {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
-    {"gpu.utilization_highest", "Highest of the driver's samples of the utilization in that second."},
+};
+constexpr MetricHelp kUtilizationExtremes[] = {
+    {"gpu.utilization_highest", "Highest of the driver's samples of the utilization in the last 10 s."},
     {"gpu.utilization_lowest", "Lowest of these samples: short pauses show here."},
 };
 constexpr MetricHelp kMemory[] = {
     {"gpu.memory_used", "Memory of the GPU in use, including the driver's own."},
     {"gpu.memory_free", "Free memory of the GPU."},
 };
-constexpr MetricHelp kPower[] = {
-    {"gpu.power", "Power of the GPU and its memory."},
-    {"gpu.power_highest", "Highest of the driver's samples of the power in that second."},
-};
+constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory."}};
+constexpr MetricHelp kPowerExtremes[] = {
+    {"gpu.power_highest", "Highest of the driver's samples of the power in the last 10 s, as far as it keeps them."}};
 constexpr MetricHelp kEnergy[] = {{"gpu.energy", "Energy the GPU used."}};
 constexpr MetricHelp kClocks[] = {
     {"gpu.sm_clock", "Clock of the multiprocessors."},
@@ -120,16 +121,21 @@ constexpr FamilyTable kFamilies[] = {
      kUtilization},
     {"gpu/memory", Kind::gauge, Unit::bytes, Scope::device, Subsystem::gpu, "Memory of GPUs", kSource, kMemory},
     {"gpu/power", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Power of GPUs", kSource, kPower},
-    {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
     {"gpu/clocks", Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu, "Clocks of GPUs", kSource, kClocks},
     {"gpu/reasons", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "Reasons that limit the clocks of GPUs",
      kSource, kReasons},
-    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu,
-     "Time in which GPUs were slowed down", kSource, kViolations},
     {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/activity", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Activity within GPUs", kSource,
      kActivity},
+    // What costs milliseconds for each GPU: bench/gpu_machine.py measures it.
+    {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
+    {"gpu/power_extremes", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Extremes of the power of GPUs",
+     kSource, kPowerExtremes},
+    {"gpu/utilization_extremes", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu,
+     "Extremes of the utilization of GPUs", kSource, kUtilizationExtremes},
+    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu,
+     "Time in which GPUs were slowed down", kSource, kViolations},
     {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
      kTemperatures},
     {"gpu/errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of GPUs and their links", kSource,
@@ -143,7 +149,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 10;  // place of "gpu/temperatures" among the families
+constexpr std::size_t kFirstSlow = 8;  // place of "gpu/energy" among the families
 
 /// Why a GPU is lost, as the library reports it.
 std::string words_of_loss(std::int64_t result) {
@@ -553,8 +559,8 @@ std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "gpu",
-     .help =
-         "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; errors and links every 10 s",
+     .help = "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; energy, errors and "
+             "links every 10 s",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,

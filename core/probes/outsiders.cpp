@@ -181,6 +181,8 @@ class OutsidersProbe final : public Probe {
     const std::string status = context_.fs.text("/proc/" + pid + "/status").value_or("");
     std::string_view uids = field_of(status, "Uid");  // real, effective, saved, file system
     if (!parse_counter(cut_word(uids), known.uid)) return;
+    const int own = context_.job->own_pid();
+    if (own > 0 && field_of(status, "PPid") == std::to_string(own)) return;  // a worker of the collector
     // All are children of number 2; in a container that may be any program, but a process without memory of its own is
     // a kernel thread.
     const bool kernel = field_of(status, "PPid") == "2" && field_of(status, "VmSize").empty();

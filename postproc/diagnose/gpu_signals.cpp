@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "hdf5schema/basics/error.h"
@@ -17,7 +18,8 @@
 namespace reveal {
 namespace {
 
-constexpr double kBusy = 50;  // percent
+constexpr double kBusy = 50;      // percent
+constexpr double kLeastWork = 5;  // percent; a GPU that only shows a desktop has less
 constexpr double kMega = 1e6;
 
 bool names_gpu(const Snapshot& facts, std::string_view prefix) {
@@ -35,6 +37,15 @@ std::optional<double> mean_where(std::span<const double> series, const Chosen& c
     ++count;
   }
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+}
+
+/// What 95 % of the values do not exceed; NaN where there is none.
+double usual_high(std::span<const double> series) {
+  constexpr double kUsualHigh = 95;  // percent
+  std::vector<double> values;
+  std::copy_if(series.begin(), series.end(), std::back_inserter(values),
+               [](double value) { return !std::isnan(value); });
+  return values.empty() ? std::nan("") : lower_percentile(values, kUsualHigh);
 }
 
 std::optional<double> megahertz(std::optional<double> hertz) {
@@ -192,6 +203,13 @@ Finding gpu_finding(const RuleContext& context, const std::string& gpu, const Jo
   return finding;
 }
 
+Interval working_phase(std::span<const double> use) {
+  const Interval any = active_phase(use, kLeastWork);
+  if (any.length() == 0) return any;
+  const double high = usual_high(use.subspan(any.begin, any.length()));
+  return active_phase(use, std::clamp(high / 2, kLeastWork, kGpuWorks));
+}
+
 Interval active_phase(std::span<const double> series, double level) {
   Interval phase;
   for (std::size_t t = 0; t < series.size(); ++t) {
@@ -252,7 +270,7 @@ std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first)
   std::vector<double> count(context.telemetry.samples, 0);
   for (const std::string& gpu : gpus_measured(context)) {
     const auto use = gpu_series(context, "gpu.utilization", gpu);
-    if (active_phase(use, kGpuWorks).length() == 0 || is_divided(context, gpu)) continue;
+    if (working_phase(use).length() == 0 || is_divided(context, gpu)) continue;
     if (first.empty()) first = gpu;
     for (std::size_t t = 0; t < use.size(); ++t) {
       if (std::isnan(use[t])) continue;
@@ -267,7 +285,8 @@ std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first)
 std::optional<Standstill> standstill(const RuleContext& context) {
   Standstill found;
   const std::vector<double> use = mean_gpu_use(context, found.gpu);
-  found.phase = active_phase(use, kGpuWorks);
+  found.phase = working_phase(use);
+  found.never_full = active_phase(use, kGpuWorks).length() == 0;
   if (context.seconds(found.phase.length()) < context.threshold("min_seconds")) return std::nullopt;
   found.idle.assign(use.size(), false);
   std::size_t known = 0;
@@ -327,6 +346,10 @@ Finding standstill_finding(const RuleContext& context, const Standstill& still, 
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(still.phase.begin, still.phase.end)};
   set_loss(context, finding, still.seconds, std::string(still.how));
+  if (still.never_full) {
+    finding.severity = Severity::notice;
+    finding.confidence = Confidence::possible;
+  }
   Evidence use = fact(context, "gpu.utilization", still.gpu, "mean", still.use, std::nullopt, "percent");
   use.span = finding.intervals.front();
   finding.evidence.push_back(std::move(use));
@@ -354,7 +377,7 @@ std::vector<double> mean_gpu_power(const RuleContext& context) {
   double count = 0;
   for (const std::string& gpu : gpus_measured(context)) {
     const auto power = gpu_series(context, "gpu.power", gpu);
-    if (power.empty() || active_phase(gpu_series(context, "gpu.utilization", gpu), kGpuWorks).length() == 0) continue;
+    if (power.empty() || working_phase(gpu_series(context, "gpu.utilization", gpu)).length() == 0) continue;
     sum.resize(context.telemetry.samples, 0);
     for (std::size_t t = 0; t < sum.size(); ++t) sum[t] += power[t];
     count += 1;
@@ -364,12 +387,7 @@ std::vector<double> mean_gpu_power(const RuleContext& context) {
 }
 
 double usual_gpu_power(std::span<const double> power, Interval phase) {
-  constexpr double kUsualHigh = 95;  // percent
-  std::vector<double> values;
-  for (std::size_t t = phase.begin; t < phase.end; ++t) {
-    if (!std::isnan(power[t])) values.push_back(power[t]);
-  }
-  return values.empty() ? std::nan("") : lower_percentile(values, kUsualHigh);
+  return usual_high(power.subspan(phase.begin, phase.length()));
 }
 
 }  // namespace reveal

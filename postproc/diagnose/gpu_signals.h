@@ -72,6 +72,10 @@ struct HeldBack {
 
 inline constexpr double kGpuWorks = 50;  // percent of use
 
+/// From the first to the last moment in which a GPU works: waits that are shorter than a look at it leave it a part of
+/// each look, so half of its usual high use is work. Empty if it never does.
+[[nodiscard]] Interval working_phase(std::span<const double> use);
+
 /// Mean use of the GPUs that work at all; `first` gets the first of them.
 [[nodiscard]] std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first);
 /// Mean power of these GPUs; empty if none reports it.
@@ -82,10 +86,11 @@ inline constexpr double kGpuWorks = 50;  // percent of use
 /// The moments in which the job's GPUs stood still between their first and their last work.
 struct Standstill {
   Interval phase;
-  std::vector<bool> idle;  // by step
-  double seconds = 0;      // missing GPU time
-  double use = 0;          // percent, mean in the phase
-  std::string gpu;         // the first of them
+  std::vector<bool> idle;   // by step
+  double seconds = 0;       // missing GPU time
+  double use = 0;           // percent, mean in the phase
+  bool never_full = false;  // the program may need its GPUs for so little
+  std::string gpu;          // the first of them
   std::string_view how = "time in which its GPUs did not work between their first and their last work";
 };
 /// Nothing where the GPUs work for most of the time. By the rule's min_seconds, min_idle and max_use.

@@ -304,10 +304,14 @@ int nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* unco
   static_cast<void>(give(device, "remapped_rows", uncorrected));
   return give(device, "remap_pending", pending);
 }
+// "field197 5" and "field197_narrow 1": a counter of 32 bits
 int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
   for (int i = 0; i < count; ++i) {
-    values[i].type = values[i].field == kFieldMemoryTemperature ? kUnsignedInt : kUnsignedLongLong;
-    values[i].result = give(device, ("field" + std::to_string(values[i].field)).c_str(), &values[i].value.large);
+    const std::string field = "field" + std::to_string(values[i].field);
+    unsigned narrow = values[i].field == kFieldMemoryTemperature ? 1 : 0;
+    static_cast<void>(give(device, (field + "_narrow").c_str(), &narrow));
+    values[i].type = narrow != 0 ? kUnsignedInt : kUnsignedLongLong;
+    values[i].result = give(device, field.c_str(), &values[i].value.large);
   }
   return kSuccess;
 }

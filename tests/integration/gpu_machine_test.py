@@ -2,6 +2,8 @@
 """Every step of bench/gpu_machine.py that needs no GPU: it must work on the day on which there is one."""
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,11 +30,17 @@ def main():
         check("gpu.utilization" in results["calls"]["present"], f"metrics: {results['calls']}")
         check(results["healthy"]["status"] and results["starved"]["status"], f"reports: {results}")
         check(results["recording"]["bytes"] > 0, f"recording: {results['recording']}")
+        if not shutil.which("patchelf"):
+            print("the bundle was not tried: patchelf is not installed")
+            end()
         packed = subprocess.run([*bench, "bundle", "--build", BUILD, scratch / "bundle"], capture_output=True, text=True,
                                 check=False)
         check(packed.returncode == 0, f"bundle: {packed.stderr}")
         version = subprocess.run([scratch / "bundle/bin/reveal", "--version"], capture_output=True, text=True, check=False,
-                                 env={"LD_LIBRARY_PATH": str(scratch / "bundle/lib")})
+                                 env={})
+        linked = subprocess.run(["ldd", scratch / "bundle/bin/reveal"], capture_output=True, text=True, check=False).stdout
+        other = re.findall(r"=> (?!.*(?:libc|libm|libresolv)\.so)(/(?:usr/)?lib\S+)", linked)
+        check(not other, f"the bundle takes libraries of the machine: {other}")
         check(version.returncode == 0, f"the bundle does not start: {version.stderr}")
     end()
 

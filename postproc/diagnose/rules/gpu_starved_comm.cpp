@@ -36,7 +36,7 @@ std::optional<Burst> burst(const RuleContext& context, const Standstill& waits, 
 bool has_others(const RuleContext& context) {
   std::size_t work = 0;
   for (const std::string& gpu : gpus_measured(context)) {
-    work += active_phase(gpu_series(context, "gpu.utilization", gpu), kGpuWorks).length() > 0 ? 1 : 0;
+    work += working_phase(gpu_series(context, "gpu.utilization", gpu)).length() > 0 ? 1 : 0;
   }
   return work >= 2 || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
 }

@@ -194,13 +194,14 @@ TEST(Gpu, CountsMemoryErrorsByRegionAndRetiredPages) {
   EXPECT_EQ(bench.value("gpu/states", "gpu.retired_pages_pending", "gpu0"), 0);
 }
 
-TEST(Gpu, MeasuresTheExtremesThatTheDriverSampledInASecond) {
-  GpuBench bench(
-      "gpus 1\nutilization 30\npower 500000\nsamples0 900000;500000;500000;500000;500000;500000;500000;500000;640500;"
-      "500000;300000\nsamples1 97;12;98\n");
-  EXPECT_EQ(bench.answered("gpu/power", "gpu.power_highest", "gpu0"), 641) << "900 W were a second earlier";
-  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_highest", "gpu0"), 98);
-  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_lowest", "gpu0"), 12);
+TEST(Gpu, MeasuresTheExtremesThatTheDriverSampledSinceTheLastLook) {
+  std::string in_ten_seconds;
+  for (int tenth = 0; tenth < 98; ++tenth) in_ten_seconds += "500000;";
+  GpuBench bench("gpus 1\nutilization 30\npower 500000\nsamples0 900000;" + in_ten_seconds +
+                 "640500;300000\nsamples1 97;12;98\n");
+  EXPECT_EQ(bench.answered("gpu/power_extremes", "gpu.power_highest", "gpu0"), 641) << "900 W were 10 s earlier";
+  EXPECT_EQ(bench.value("gpu/utilization_extremes", "gpu.utilization_highest", "gpu0"), 98);
+  EXPECT_EQ(bench.value("gpu/utilization_extremes", "gpu.utilization_lowest", "gpu0"), 12);
   EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu0"), 500);
 }
 
@@ -212,6 +213,17 @@ TEST(Gpu, MeasuresTheActivityWithinGpusWithAPerformanceMonitor) {
   EXPECT_EQ(bench.value("gpu/activity", "gpu.memory_bandwidth", "gpu0"), kMissing) << "it is not counted";
   EXPECT_EQ(bench.value("gpu/activity", "gpu.sm_active", "gpu1"), kMissing) << "it has no monitor";
   EXPECT_EQ(bench.value("gpu/activity", "gpu.sm_active", "gpu2"), kMissing) << "it is divided";
+}
+
+TEST(Gpu, CountsTrafficByThePerformanceMonitorWhereTheCounterIsNarrow) {
+  GpuBench bench(
+      "gpus 1\nutilization 99\ngpm 1\ngpm20 3\ngpm21 5\ngpm61 7\nfield197 11\nfield197_narrow 1\nfield198 13\n");
+  const std::int64_t sent = bench.answered("gpu/traffic", "pcie.tx_bytes", "gpu0");
+  EXPECT_GT(sent, 0);
+  EXPECT_EQ(bench.value("gpu/traffic", "pcie.rx_bytes", "gpu0"), 13) << "its counter has 64 bits";
+  EXPECT_GT(bench.answered("gpu/traffic", "nvlink.tx_bytes", "gpu0"), 2 * sent) << "3 and 7 MiB/s";
+  EXPECT_EQ(bench.value("gpu/traffic", "nvlink.rx_bytes", "gpu0"), kMissing) << "nothing counts it";
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/traffic", "pcie.tx_bytes", "gpu0") > sent; }));
 }
 
 TEST(Gpu, ReportsTheCostOfItsCallsOnce) {

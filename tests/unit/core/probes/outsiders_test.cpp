@@ -50,6 +50,25 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
   EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 0);
 }
 
+TEST_F(OutsidersOnHost, AreNotTheWorkersOfTheCollector) {
+  constexpr int kCollector = 60;
+  const auto run = [this](int ticks) {
+    process(603, "worker", ticks, ::geteuid());
+    process(604, "other", ticks, ::geteuid());
+    const std::string id = std::to_string(::geteuid());
+    host.write("/proc/603/status", "Name:\tworker\nPPid:\t60\nUid:\t" + id + "\t" + id + "\n");
+  };
+  run(100);
+  KernelTree fs(host.root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"outsiders"}, .job = JobSource{.pid = 500}, .own_pid = kCollector},
+                  {1'000'000'000, 1'000'000'000});
+  sampler.look_first();
+  run(190);
+  sampler.sample({.time = {2'000'000'000, 2'000'000'000}, .number = 300});
+  EXPECT_EQ(sink.find("process/outsiders")->value("outsider.processes", ""), 1);
+}
+
 TEST_F(OutsidersOnHost, AreReadInARecordingOnceTheJobHasLookedForThem) {
   host.write("/proc/loadavg", "\n");  // without the last process id, the job looks for new processes once a second
   const std::filesystem::path folder = host.root() / "recording";

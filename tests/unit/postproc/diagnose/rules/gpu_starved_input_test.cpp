@@ -79,6 +79,23 @@ TEST(RuleGpuStarvedInput, SeesWaitsThatAreShorterThanALook) {
   EXPECT_EQ(training.findings("gpu.starved_input").size(), 1U);
 }
 
+// An H100 behind a loader of one process: 80 ms for a batch, 24 ms for a step.
+TEST(RuleGpuStarvedInput, ShowsGpusThatAreNeverFullBecauseAllWaitsAreShort) {
+  const auto found_at = [](double use) {
+    GpuTraining training = one_process(1e6);
+    training.set("gpu.utilization", GpuTraining::while_it_works(use, 0));
+    training.set("job.cpu_time", R::always(1.04e9)).set("process.cpu_time", R::always(1e9));
+    return training.findings("gpu.starved_input");
+  };
+  const auto found = found_at(23);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_TRUE(found[0].sentence.starts_with("The job's GPUs on n2 worked 2")) << found[0].sentence;
+  EXPECT_TRUE(found_at(97).empty());
+  EXPECT_TRUE(found_at(4).empty()) << "it hardly works: gpu.allocated_unused";
+}
+
 TEST(RuleGpuStarvedInput, LeavesNarrowCpusToTheirOwnRule) {
   Finding narrow;
   narrow.id = "cpu.affinity_too_narrow";
