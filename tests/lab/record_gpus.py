@@ -58,7 +58,7 @@ def main() -> int:
     status = job.wait(), collector.returncode
     lines.unlink()
     record_peers.without_other_texts(folder / "ticks.rec", ROWS)
-    keep.without_places(folder / "live.h5", folder)
+    keep.without_places(folder / "live.h5", folder, {})
     print(json.dumps({"status": status}))
     return 0 if status == (0, 0) else 1
 

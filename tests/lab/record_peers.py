@@ -102,7 +102,7 @@ def main() -> int:
     again = {f"n{i}": segments_sent_again(f"{name}-n{i}") for i in range(peers.NODES)}
     subprocess.run(["bash", HERE / "nodes.sh", "down", name], check=False)
     without_other_texts(folder / "ticks.rec")
-    keep.without_places(folder / "live.h5", folder)
+    keep.without_places(folder / "live.h5", folder, {})
     print(json.dumps({"status": status, "dropped": dropped, "sent_again_by_kernel": again,
                       "sent_again_by_peer": peers.counted(folder / "live.h5", "tcp.peer.retransmits")}))
     return 0 if status == (0, 0) else 1

@@ -130,6 +130,35 @@ TEST(RecordedNode, HasTheCourseThatTheDoubleWasGiven) {
   EXPECT_EQ(most(node, "gpu/process_utilization", "process.gpu_utilization/rank0/gpu0"), stored(94));
 }
 
+TEST(RecordedNode, HasTheValuesOfARealGpu) {
+  const Families node = replay("h100", {"gpu", "job"});
+  const auto numbers = [&node](const std::string& family, const std::string& channel) {
+    std::vector<double> all;
+    for (const std::int64_t stored : node.at(family).values.at(channel)) {
+      const auto value = std::bit_cast<double>(stored);
+      if (!std::isnan(value)) all.push_back(value);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  const auto median = [&](const std::string& family, const std::string& channel) {
+    const std::vector<double> all = numbers(family, channel);
+    return all.at(all.size() / 2);
+  };
+  EXPECT_GT(median("gpu/utilization", "gpu.utilization/gpu0"), 95);
+  EXPECT_GT(median("gpu/activity", "gpu.sm_active/gpu0"), 90);
+  EXPECT_GT(median("gpu/power", "gpu.power/gpu0"), 500);
+  EXPECT_LT(median("gpu/power", "gpu.power/gpu0"), 700);
+  EXPECT_GT(median("gpu/power_extremes", "gpu.power_highest/gpu0"), median("gpu/power", "gpu.power/gpu0"));
+  EXPECT_GT(median("gpu/temperatures", "gpu.temperature/gpu0"), 30);
+  EXPECT_GT(sum(node, "gpu/traffic", "pcie.rx_bytes/gpu0"), 20'000'000) << "7 MB a second";
+  EXPECT_EQ(sum(node, "gpu/traffic", "nvlink.tx_bytes/gpu0"), 0);
+  EXPECT_EQ(sum(node, "gpu/xids", "gpu.xid/gpu0"), 0);
+  EXPECT_EQ(most(node, "gpu/states", "pcie.generation/gpu0"), 5);
+  EXPECT_EQ(most(node, "gpu/states", "pcie.width/gpu0"), 16);
+  EXPECT_GT(most(node, "gpu/process_memory", "process.gpu_memory/rank0/gpu0"), 1'000'000'000);
+}
+
 TEST(RecordedNode, HasThePeerToWhichSegmentsWereLost) {
   const Families& node = namespaces();
   EXPECT_EQ(sum(node, "network/peer_segments", "tcp.peer.retransmits/10.77.0.3"), 183);
