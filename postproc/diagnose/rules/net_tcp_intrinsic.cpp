@@ -119,9 +119,12 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
                                         number(seen.again), number(100 * seen.again / seen.sent));
   if (reason == Reason::needless) {
     const double percent = std::min(100.0, 100 * seen.needless_share());
+    const double rest = std::round(seen.again - seen.needless);
+    const std::string lost = percent < kNearlyAll ? ""
+                             : rest < 1           ? "; nothing was lost"
+                                                  : fmt::format("; {} or fewer were lost", number(rest));
     return fmt::format("{}; {}{:.0f} % of them had arrived already: acknowledgements came late or out of order{}.",
-                       begin, percent >= kNearlyAll ? "" : "at least ", percent,
-                       percent >= kNearlyAll ? "; nothing was lost" : "");
+                       begin, percent >= kNearlyAll ? "" : "at least ", percent, lost);
   }
   return fmt::format("{}; their number rose with its own traffic (correlation {}); there is no sign of a fault.", begin,
                      number(seen.with_bursts));

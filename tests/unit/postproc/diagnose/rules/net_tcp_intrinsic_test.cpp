@@ -44,8 +44,14 @@ TEST(RuleIntrinsic, SaysThatSegmentsHadArrivedAlready) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
   EXPECT_NE(found[0].sentence.find("; 90 % of them had arrived already"), std::string::npos) << found[0].sentence;
-  EXPECT_NE(found[0].sentence.find("nothing was lost"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("; 15 or fewer were lost."), std::string::npos) << found[0].sentence;
   EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_fault");
+}
+
+TEST(RuleIntrinsic, SaysThatNothingWasLostWhereAllHadArrived) {
+  const auto found = found_on({.again = 150, .recovered = 0.02, .needless = 1});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("; nothing was lost."), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleIntrinsic, DoesNotSayThatNothingWasLostWhereAPartHadArrived) {
