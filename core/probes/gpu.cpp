@@ -128,7 +128,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/activity", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Activity within GPUs", kSource,
      kActivity},
-    // What costs milliseconds for each GPU: bench/gpu_machine.py measures it.
+    // Calls that cost milliseconds for each GPU: bench/gpu_machine.py measures them.
     {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
     {"gpu/power_extremes", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Extremes of the power of GPUs",
      kSource, kPowerExtremes},

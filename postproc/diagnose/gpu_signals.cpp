@@ -39,7 +39,7 @@ std::optional<double> mean_where(std::span<const double> series, const Chosen& c
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
 }
 
-/// What 95 % of the values do not exceed; NaN where there is none.
+/// The level that 95 % of the values do not exceed; NaN where there is none.
 double usual_high(std::span<const double> series) {
   constexpr double kUsualHigh = 95;  // percent
   std::vector<double> values;
@@ -265,13 +265,27 @@ std::string more_gpus(std::size_t held) {
   return held > 1 ? fmt::format(" {} more GPUs of the job had the same problem.", held - 1) : "";
 }
 
+std::vector<std::string> working_gpus(const RuleContext& context) {
+  std::vector<std::string> full;
+  std::vector<std::string> partly;
+  for (const std::string& gpu : gpus_measured(context)) {
+    const auto use = gpu_series(context, "gpu.utilization", gpu);
+    if (active_phase(use, kGpuWorks).length() > 0) {
+      full.push_back(gpu);
+    } else if (working_phase(use).length() > 0) {
+      partly.push_back(gpu);
+    }
+  }
+  return full.empty() ? partly : full;
+}
+
 std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first) {
   std::vector<double> sum(context.telemetry.samples, 0);
   std::vector<double> count(context.telemetry.samples, 0);
-  for (const std::string& gpu : gpus_measured(context)) {
-    const auto use = gpu_series(context, "gpu.utilization", gpu);
-    if (working_phase(use).length() == 0 || is_divided(context, gpu)) continue;
+  for (const std::string& gpu : working_gpus(context)) {
+    if (is_divided(context, gpu)) continue;
     if (first.empty()) first = gpu;
+    const auto use = gpu_series(context, "gpu.utilization", gpu);
     for (std::size_t t = 0; t < use.size(); ++t) {
       if (std::isnan(use[t])) continue;
       sum[t] += use[t];
@@ -375,9 +389,9 @@ std::vector<double> came_in(const RuleContext& context) {
 std::vector<double> mean_gpu_power(const RuleContext& context) {
   std::vector<double> sum;
   double count = 0;
-  for (const std::string& gpu : gpus_measured(context)) {
+  for (const std::string& gpu : working_gpus(context)) {
     const auto power = gpu_series(context, "gpu.power", gpu);
-    if (power.empty() || working_phase(gpu_series(context, "gpu.utilization", gpu)).length() == 0) continue;
+    if (power.empty()) continue;
     sum.resize(context.telemetry.samples, 0);
     for (std::size_t t = 0; t < sum.size(); ++t) sum[t] += power[t];
     count += 1;

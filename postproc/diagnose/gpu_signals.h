@@ -76,7 +76,9 @@ inline constexpr double kGpuWorks = 50;  // percent of use
 /// each look, so half of its usual high use is work. Empty if it never does.
 [[nodiscard]] Interval working_phase(std::span<const double> use);
 
-/// Mean use of the GPUs that work at all; `first` gets the first of them.
+/// The GPUs that work at all; beside a GPU that is full at times, one that never is has another task.
+[[nodiscard]] std::vector<std::string> working_gpus(const RuleContext& context);
+/// Mean use of these GPUs; `first` gets the first of them.
 [[nodiscard]] std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first);
 /// Mean power of these GPUs; empty if none reports it.
 [[nodiscard]] std::vector<double> mean_gpu_power(const RuleContext& context);

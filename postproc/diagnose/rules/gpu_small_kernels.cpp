@@ -30,11 +30,7 @@ std::optional<double> launches_in(const RuleContext& context, Interval phase) {
 
 /// GPU time of each launch, in nanoseconds.
 double time_of_launch(const RuleContext& context, double use, double launches) {
-  const auto gpus = gpus_measured(context);
-  const auto working = std::count_if(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
-    return active_phase(gpu_series(context, "gpu.utilization", gpu), kGpuWorks).length() > 0;
-  });
-  return 1e9 * use / 100 * static_cast<double>(working) / launches;
+  return 1e9 * use / 100 * static_cast<double>(working_gpus(context).size()) / launches;
 }
 
 std::vector<Finding> check_small_kernels(const RuleContext& context) {

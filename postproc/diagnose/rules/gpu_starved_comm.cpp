@@ -34,11 +34,8 @@ std::optional<Burst> burst(const RuleContext& context, const Standstill& waits, 
 
 /// Another GPU that works, or another node, for which this one can wait.
 bool has_others(const RuleContext& context) {
-  std::size_t work = 0;
-  for (const std::string& gpu : gpus_measured(context)) {
-    work += working_phase(gpu_series(context, "gpu.utilization", gpu)).length() > 0 ? 1 : 0;
-  }
-  return work >= 2 || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
+  return working_gpus(context).size() >= 2 ||
+         parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
 }
 
 /// Kernels of collectives keep a GPU "busy" while they wait, at the power of a GPU that does nothing.

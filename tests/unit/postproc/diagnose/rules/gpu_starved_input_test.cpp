@@ -96,6 +96,13 @@ TEST(RuleGpuStarvedInput, ShowsGpusThatAreNeverFullBecauseAllWaitsAreShort) {
   EXPECT_TRUE(found_at(4).empty()) << "it hardly works: gpu.allocated_unused";
 }
 
+TEST(RuleGpuStarvedInput, CountsNoGpuThatIsNeverFullBesideOneThatIs) {
+  GpuTraining training;
+  training.set("gpu.utilization", GpuTraining::while_it_works(8, 0), 1);  // it evaluates, or only shows a picture
+  training.set("job.cpu_time", R::always(7.9e9)).set("pressure.io_some", R::always(0));
+  EXPECT_TRUE(training.findings("gpu.starved_input").empty());
+}
+
 TEST(RuleGpuStarvedInput, LeavesNarrowCpusToTheirOwnRule) {
   Finding narrow;
   narrow.id = "cpu.affinity_too_narrow";
