@@ -39,11 +39,15 @@ bool is_made_for_claims(const std::string& claim) {
   return file_text(claim, kMadeForClaims.size()) == kMadeForClaims;
 }
 
-/// A node of the same job may have made it a moment ago.
+/// A node of the same job may have made it a moment ago. Only a few files are looked at: the job's own directory may
+/// hold a million of them, or the claims of a thousand nodes, and the command waits.
 bool has_claim_of_its_maker(const std::string& directory) {
+  constexpr int kMostLookedAt = 32;
+  int looked_at = 0;
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().native().ends_with(kClaim) && is_made_for_claims(entry->path().string())) return true;
+    if (++looked_at == kMostLookedAt) break;
   }
   return false;
 }
