@@ -24,7 +24,7 @@ while True:
 ALL_LINKS = 0xFFFFFFFF
 # Numbers of nvml.h.
 FIELDS = {"energy": (83,), "PCI Express sent": (197,), "PCI Express sent and received": (197, 198),
-          "NVLink sent": ((139, ALL_LINKS),), "time at the power limit": (74,), "time at the limit of temperature": (75,),
+          "NVLink sent": ((138, ALL_LINKS),), "time at the power limit": (74,), "time at the limit of temperature": (75,),
           "temperature of the memory, retired pages": (82, 31, 29, 30)}
 
 
