@@ -97,7 +97,7 @@ def train(options):
         for event in profiler.events():
             if re.match(r"(cuda|cu|nccl)[A-Z]", event.name) or "nccl" in event.name:
                 calls[event.name] += 1
-        (options.log).write_text(json.dumps({name: count / PROFILED for name, count in calls.items()}))
+        options.log.write_text(json.dumps({name: count / PROFILED for name, count in calls.items()}))
     elif options.seconds:
         end, second = time.monotonic() + options.seconds, int(time.monotonic())
         while time.monotonic() < end:
@@ -115,12 +115,12 @@ def train(options):
     dist.destroy_process_group()
 
 
-def training(this, *words):
+def training(*words):
     return [sys.executable, str(pathlib.Path(__file__).resolve()), "train", *map(str, words)]
 
 
 def profiled(this):
-    done = this.call(*training(this, "--profile", "--log", this.out / "profile.json"))
+    done = this.call(*training("--profile", "--log", this.out / "profile.json"))
     if done.returncode != 0:
         this.problem("the profiled training failed: " + done.stderr[-800:])
         return {}
@@ -158,7 +158,7 @@ def counted(this):
     import numpy
     folder, log = this.out / "counted", this.out / "counted.json"
     done = this.call(this.bin / "reveal-run", "--stack", "--output", folder, "--node", "gpu", "--",
-                     *training(this, "--wait", "--log", log))
+                     *training("--wait", "--log", log))
     (this.out / "counted.txt").write_text(done.stdout + done.stderr)
     if done.returncode != 0 or not log.exists():
         this.problem(f"the counted training failed ({done.returncode}): " + (done.stdout + done.stderr)[-1200:])
@@ -186,7 +186,7 @@ def counted(this):
 
 def slow_down(this):
     seconds = ROUNDS * 2 * (WINDOW + 4) + 10
-    job = this.start(training(this, "--seconds", seconds, "--log", this.out / "none"), "slow-stack.log")
+    job = this.start(training("--seconds", seconds, "--log", this.out / "none"), "slow-stack.log")
     log = this.out / "slow-stack.log"
     for _ in range(600):
         if len(counts_in(log)) > 2 or job.poll() is not None:
@@ -219,7 +219,7 @@ STEPS_OF_RUN = {"profile": profiled, "counted": counted, "slow-down": slow_down}
 def run(options):
     options.out, options.programs = options.out.resolve(), options.programs.resolve()
     this, results = Machine(options), {}
-    for name in options.steps.split(","):
+    for name in options.steps:
         step = STEPS_OF_RUN[name]
         begin = time.monotonic()
         try:
@@ -238,7 +238,7 @@ def main():
     one = what.add_parser("run")
     one.add_argument("--programs", type=pathlib.Path, required=True, help="the folder bin of a bundle")
     one.add_argument("--out", type=pathlib.Path, required=True)
-    one.add_argument("--steps", default=",".join(STEPS_OF_RUN))
+    one.add_argument("--steps", nargs="+", choices=STEPS_OF_RUN, default=list(STEPS_OF_RUN))
     one.set_defaults(function=run, double=False, build=None)
     one = what.add_parser("train")
     one.add_argument("--log", type=pathlib.Path, required=True)
