@@ -76,7 +76,7 @@ struct JobTotals {
   std::optional<double> read_bytes, written_bytes, network_bytes;
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
-  std::optional<double> gpus;                               // of the job that were measured
+  std::optional<double> gpus;                               // GPUs of the job that were measured
   std::optional<double> gpu_used_share;                     // mean utilization of these
   std::optional<double> gpu_memory_peak, gpu_memory_total;  // memory of the GPU with the highest peak
   std::optional<double> gpu_energy_joules;
