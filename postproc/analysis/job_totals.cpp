@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/gpu_signals.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
@@ -15,6 +20,20 @@
 
 namespace reveal {
 namespace {
+
+/// Null: not measured.
+struct GpuTotals {
+  const ChannelTotals* use = nullptr;
+  const ChannelTotals* memory_used = nullptr;
+  const ChannelTotals* memory_free = nullptr;
+  const ChannelTotals* energy = nullptr;
+};
+constexpr std::pair<std::string_view, const ChannelTotals * GpuTotals::*> kGpuMetrics[] = {
+    {"gpu.utilization", &GpuTotals::use},
+    {"gpu.memory_used", &GpuTotals::memory_used},
+    {"gpu.memory_free", &GpuTotals::memory_free},
+    {"gpu.energy", &GpuTotals::energy}};
+constexpr std::string_view kGpuProbes[] = {"gpu", "amd_gpu", "intel_gpu"};
 
 /// One node's trace, with sums and levels by metric.
 class Node {
@@ -100,6 +119,37 @@ class Node {
       if (one.probe == probe && one.state != Coverage::State::ok && !one.reason.empty()) return one.reason;
     }
     return "not measured";
+  }
+
+  /// The job's GPUs of which anything was measured, by name.
+  [[nodiscard]] std::map<std::string, GpuTotals> gpus() const {
+    std::map<std::string, GpuTotals> gpus;
+    for (const auto& [metric, member] : kGpuMetrics) {
+      for (const std::size_t i : measured(metric)) {
+        const std::string& gpu = channels_[i].instance;
+        if (is_gpu_of_job(trace_.begin, trace_.end, gpu)) gpus[gpu].*member = &totals_.channels[i];
+      }
+    }
+    return gpus;
+  }
+  [[nodiscard]] bool is_divided_gpu(const std::string& gpu) const { return is_divided(trace_.begin, trace_.end, gpu); }
+
+  /// The gaps of the probes of GPUs that opened, or the reasons of those that did not.
+  [[nodiscard]] std::string gpu_gaps(bool opened) const {
+    std::string text;
+    for (const Coverage& one : trace_.coverage) {
+      const bool of_gpus = std::find(std::begin(kGpuProbes), std::end(kGpuProbes), one.probe) != std::end(kGpuProbes);
+      if (!of_gpus || (one.state == Coverage::State::absent) == opened || one.reason.empty()) continue;
+      text += (text.empty() ? "" : "; ") + one.reason;
+    }
+    return text;
+  }
+
+  /// Part of the run in which the channel has no value.
+  [[nodiscard]] double missing_share(const ChannelTotals& channel) const {
+    std::size_t most = 0;
+    for (const ChannelTotals& one : totals_.channels) most = std::max(most, one.present);
+    return most == 0 ? 1 : 1 - static_cast<double>(channel.present) / static_cast<double>(most);
   }
 
   [[nodiscard]] bool every_process_measured() const {
@@ -217,6 +267,90 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
   put(totals, "memory_limit", limit, limit ? from : "not measured");
 }
 
+constexpr const char* kOfGpus[] = {"gpu_used_share", "gpu_memory_peak", "gpu_memory_total", "gpu_energy_joules"};
+
+/// Null if one of the GPUs has no mean.
+void put_gpu_use(const Node& node, const std::map<std::string, GpuTotals>& gpus, JobTotals& totals) {
+  constexpr double kPercent = 100;
+  constexpr double kMuch = 0.1;  // answers of a busy driver come late, and the first ones after the begin
+  double sum = 0;
+  std::string gaps;
+  for (const auto& [gpu, measured] : gpus) {
+    if (measured.use == nullptr) {
+      put(totals, "gpu_used_share", std::nullopt, "not measured of " + gpu);
+      return;
+    }
+    sum += measured.use->sum / static_cast<double>(measured.use->present) / kPercent;
+    const double missing = node.missing_share(*measured.use);
+    if (missing > kMuch)
+      gaps += fmt::format("; {} was not measured for {} % of the run", gpu, number(kPercent * missing));
+  }
+  put(totals, "gpu_used_share", sum / static_cast<double>(gpus.size()),
+      "mean utilization of the job's GPUs: the part of the time in which a kernel ran" + gaps);
+}
+
+void put_gpu_memory(const std::map<std::string, GpuTotals>& gpus, JobTotals& totals) {
+  const GpuTotals* fullest = nullptr;
+  std::string name;
+  for (const auto& [gpu, measured] : gpus) {
+    if (measured.memory_used == nullptr) {
+      for (const char* key : {"gpu_memory_peak", "gpu_memory_total"}) {
+        put(totals, key, std::nullopt, "not measured of " + gpu);
+      }
+      return;
+    }
+    if (fullest != nullptr && measured.memory_used->high <= fullest->memory_used->high) continue;
+    fullest = &measured;
+    name = gpu;
+  }
+  const double peak = fullest->memory_used->high;
+  put(totals, "gpu_memory_peak", peak, "memory in use of " + name + ", including the driver's own");
+  if (fullest->memory_free == nullptr) {
+    put(totals, "gpu_memory_total", std::nullopt, "its free memory was not measured");
+  } else {
+    put(totals, "gpu_memory_total", peak + fullest->memory_free->low, "memory of " + name + ", used and free");
+  }
+}
+
+void put_gpu_energy(const std::map<std::string, GpuTotals>& gpus, JobTotals& totals) {
+  double sum = 0;
+  for (const auto& [gpu, measured] : gpus) {
+    if (measured.energy == nullptr) {
+      put(totals, "gpu_energy_joules", std::nullopt,
+          "the energy of " + gpu + " was not read twice: the driver does not report it, or the run was too short");
+      return;
+    }
+    sum += measured.energy->sum * 1e-6;
+  }
+  put(totals, "gpu_energy_joules", sum,
+      "the GPUs' own counters, read every 10 s: energy before the first reading and after the last one is not counted");
+}
+
+/// Also where other jobs use the node: a GPU that was allocated to the job is its own.
+void put_gpus(const Node& node, JobTotals& totals) {
+  const std::map<std::string, GpuTotals> gpus = node.gpus();
+  const std::string gaps = node.gpu_gaps(true);
+  if (gpus.empty()) {
+    const std::string absent = node.gpu_gaps(false);
+    put(totals, "gpus", std::nullopt, !gaps.empty() ? gaps : !absent.empty() ? absent : "not measured");
+    for (const char* key : kOfGpus) put(totals, key, std::nullopt, "no GPU of the job was measured");
+    return;
+  }
+  put(totals, "gpus", static_cast<double>(gpus.size()),
+      "GPUs of the job that were measured" + (gaps.empty() ? "" : " (" + gaps + ")"));
+  for (const auto& [gpu, measured] : gpus) {
+    if (!node.is_divided_gpu(gpu)) continue;
+    for (const char* key : kOfGpus) {
+      put(totals, key, std::nullopt,
+          gpu + " is divided into parts: the driver's values are those of the whole GPU, not the job's");
+    }
+    return;
+  }
+  put_gpu_use(node, gpus, totals);
+  put_gpu_memory(gpus, totals);
+  put_gpu_energy(gpus, totals);
+}
+
 void put_io(const Node& node, JobTotals& totals) {
   for (const Direction& direction : {kReading, kWriting}) {
     const std::string_view metric = bytes_of(node, direction);
@@ -314,6 +448,37 @@ void put_node(const Node& node, bool shared, JobTotals& totals) {
                : "the node's cpus");
 }
 
+/// A limit is that of a node or of a GPU: sums would hide the one that nearly reached it.
+void take_fullest(std::span<const JobTotals> nodes, std::initializer_list<const char*> keys,
+                  std::optional<double> JobTotals::*peak, std::optional<double> JobTotals::*limit, JobTotals& whole) {
+  const JobTotals* fullest = nullptr;
+  for (const JobTotals& node : nodes) {
+    if (node.*peak && (fullest == nullptr || *(node.*peak) > *(fullest->*peak))) fullest = &node;
+  }
+  if (fullest == nullptr || !(whole.*peak)) return;
+  whole.*peak = fullest->*peak;
+  whole.*limit = fullest->*limit;
+  for (const char* key : keys) {
+    const auto note = fullest->notes.find(key);
+    if (note == fullest->notes.end()) continue;
+    whole.notes[key] = note->second + (nodes.size() > 1 ? ", on " + fullest->node : "");
+  }
+}
+
+/// The mean over the job's GPUs, from the nodes' means.
+void join_gpu_use(std::span<const JobTotals> nodes, JobTotals& whole) {
+  double used = 0;
+  std::size_t without = 0;
+  for (const JobTotals& node : nodes) {
+    used += node.gpus.value_or(0) * node.gpu_used_share.value_or(0);
+    without += node.gpus ? 0 : 1;
+  }
+  if (whole.gpu_used_share) whole.gpu_used_share = used / *whole.gpus;
+  if (whole.gpus && without > 0) {
+    whole.notes["gpus"] += fmt::format("; none on {} of {} nodes", without, nodes.size());
+  }
+}
+
 }  // namespace
 
 JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels, const TraceTotals& totals,
@@ -324,6 +489,7 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   row.seconds = seconds;
   put_cpu(node, row);
   put_memory(node, totals, row);
+  put_gpus(node, row);
   put_io(node, row);
   put_waiting(node, row);
   put_steps(node, row);
@@ -351,14 +517,18 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
   JobTotals whole;
   whole.nodes = static_cast<double>(nodes.size());
   double cpu_time_owned = 0;
+  const bool has_gpus =
+      std::any_of(nodes.begin(), nodes.end(), [](const JobTotals& node) { return node.gpus.has_value(); });
   for (const JobTotals& node : nodes) {
     if (node.cpus_owned && node.seconds) cpu_time_owned += *node.cpus_owned * *node.seconds;
   }
   for (const auto& [key, member] : kTotalsNumbers) {
     const bool of_all = std::string_view(key) == "seconds" || std::string_view(key) == "steps" ||
                         std::string_view(key) == "iteration_seconds";  // not of each
+    const bool of_gpus = std::string_view(key).starts_with("gpu");
     std::optional<double> sum;
     for (const JobTotals& node : nodes) {
+      if (of_gpus && has_gpus && !node.gpus) continue;  // a node without GPUs is no gap
       if (const auto note = node.notes.find(key); note != node.notes.end()) whole.notes[key] = note->second;
       const std::optional<double>& value = node.*member;
       if (!value) {
@@ -374,20 +544,10 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
   if (whole.cpu_seconds && whole.cpus_owned && cpu_time_owned > 0) {
     whole.cpu_used_share = *whole.cpu_seconds / cpu_time_owned;
   }
-  // A limit is a node's: sums over nodes would hide the one that nearly reached it.
-  const JobTotals* fullest = nullptr;
-  for (const JobTotals& node : nodes) {
-    if (node.memory_peak && (fullest == nullptr || *node.memory_peak > *fullest->memory_peak)) fullest = &node;
-  }
-  if (fullest != nullptr && whole.memory_peak) {
-    whole.memory_peak = fullest->memory_peak;
-    whole.memory_limit = fullest->memory_limit;
-    for (const char* key : {"memory_peak", "memory_limit"}) {
-      const auto note = fullest->notes.find(key);
-      if (note == fullest->notes.end()) continue;
-      whole.notes[key] = note->second + (nodes.size() > 1 ? ", on " + fullest->node : "");
-    }
-  }
+  take_fullest(nodes, {"memory_peak", "memory_limit"}, &JobTotals::memory_peak, &JobTotals::memory_limit, whole);
+  take_fullest(nodes, {"gpu_memory_peak", "gpu_memory_total"}, &JobTotals::gpu_memory_peak,
+               &JobTotals::gpu_memory_total, whole);
+  join_gpu_use(nodes, whole);
   return whole;
 }
 

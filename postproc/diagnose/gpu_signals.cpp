@@ -26,6 +26,12 @@ bool names_gpu(const Snapshot& facts, std::string_view prefix) {
   return std::any_of(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first.starts_with(prefix); });
 }
 
+std::string fact_of_gpu(const Snapshot& begin, const Snapshot& end, const std::string& gpu, std::string_view key) {
+  const std::string name = "gpu." + gpu + '.' + std::string(key);
+  const std::string_view value = fact_in(end, name).value_or("");
+  return std::string(value.empty() ? fact_in(begin, name).value_or("") : value);
+}
+
 /// Mean over the steps for which `chosen` holds; nothing where there is none.
 template <typename Chosen>
 std::optional<double> mean_where(std::span<const double> series, const Chosen& chosen) {
@@ -155,9 +161,7 @@ std::span<const double> gpu_series(const RuleContext& context, std::string_view 
 }
 
 std::string gpu_fact(const RuleContext& context, const std::string& gpu, std::string_view key) {
-  const std::string name = "gpu." + gpu + '.' + std::string(key);
-  const std::string_view value = fact_in(context.end, name).value_or("");
-  return std::string(value.empty() ? fact_in(context.begin, name).value_or("") : value);
+  return fact_of_gpu(context.begin, context.end, gpu, key);
 }
 
 std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu, std::string_view key) {
@@ -181,8 +185,12 @@ int gpu_numa_node(const RuleContext& context, const std::string& gpu) {
 }
 
 bool is_divided(const RuleContext& context, const std::string& gpu) {
-  const std::string partition = gpu_fact(context, gpu, "partition");
-  return gpu_fact(context, gpu, "mig") == "enabled" || (!partition.empty() && partition != "SPX");
+  return is_divided(context.begin, context.end, gpu);
+}
+
+bool is_divided(const Snapshot& begin, const Snapshot& end, const std::string& gpu) {
+  const std::string partition = fact_of_gpu(begin, end, gpu, "partition");
+  return fact_of_gpu(begin, end, gpu, "mig") == "enabled" || (!partition.empty() && partition != "SPX");
 }
 
 std::string gpu_name(const RuleContext& context, const std::string& gpu) {

@@ -32,6 +32,7 @@ namespace reveal {
 /// True if GPUs are divided into parts (NVIDIA's MIG; AMD's partitions, whose mode for a whole GPU is SPX): then the
 /// driver's values of a whole GPU are not the job's.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
+[[nodiscard]] bool is_divided(const Snapshot& begin, const Snapshot& end, const std::string& gpu);
 
 /// Returns values for remedies: "gpu" is the argument of nvidia-smi -i, amd-smi -g and
 /// xpu-smi -d; "nvidia", "amd" or "intel" is set for its maker.

@@ -156,6 +156,12 @@ Section each_node_section(const Report& report) {
               .most = kMostNodes,
               .fold = "Each node",
               .grid = true};
+  const bool has_gpus = largest(report.totals, &JobTotals::gpus).has_value();
+  if (has_gpus) {
+    table.columns.push_back({"GPU use", kWeb});
+    table.columns.push_back({"GPU memory", kWeb});
+    table.columns.push_back({"GPU energy", kWeb});
+  }
   const auto of_nodes = [&report](std::optional<double> JobTotals::*value) {
     return [value, most = largest(report.totals, value)](const JobTotals& row, std::string text) {
       return drawn(cell(std::move(text)), row.*value, most);
@@ -166,6 +172,7 @@ Section each_node_section(const Report& report) {
   const auto waiting = of_nodes(&JobTotals::wait_share);
   const auto network = of_nodes(&JobTotals::network_bytes);
   const auto energy = of_nodes(&JobTotals::energy_joules);
+  const auto gpu_energy = of_nodes(&JobTotals::gpu_energy_joules);
   for (const JobTotals& row : report.totals) {
     if (row.node.empty()) continue;
     table.rows.push_back({cell(row.node), drawn(cell(cpus_used(row)), row.cpu_used_share, 1),
@@ -173,6 +180,11 @@ Section each_node_section(const Report& report) {
                           read(row, amount(row.read_bytes)), written(row, amount(row.written_bytes)),
                           waiting(row, waited(row)), network(row, amount(row.network_bytes)),
                           energy(row, quantity(row.energy_joules, "J"))});
+    if (!has_gpus) continue;
+    std::vector<Cell>& cells = table.rows.back();
+    cells.push_back(drawn(cell(gpus_used(row)), row.gpu_used_share, 1));
+    cells.push_back(drawn(cell(gpu_memory_used(row)), row.gpu_memory_peak, row.gpu_memory_total));
+    cells.push_back(gpu_energy(row, quantity(row.gpu_energy_joules, "J")));
   }
   if (table.rows.size() > 1) section.parts.emplace_back(std::move(table));  // else the job is the node
   return section;

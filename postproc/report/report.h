@@ -76,6 +76,10 @@ struct JobTotals {
   std::optional<double> read_bytes, written_bytes, network_bytes;
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
+  std::optional<double> gpus;                               // GPUs of the job that were measured
+  std::optional<double> gpu_used_share;                     // mean utilization of these
+  std::optional<double> gpu_memory_peak, gpu_memory_total;  // memory of the GPU with the highest peak
+  std::optional<double> gpu_energy_joules;
   std::optional<double> iteration_seconds;  // estimated from the job's rhythm, where no steps were counted
   std::optional<double> instructions, cycles, stalled_cycles, cache_misses,
       remote_reads;                      // by the processors' counters
@@ -102,6 +106,11 @@ inline constexpr TotalsNumber kTotalsNumbers[] = {
     {"steps", &JobTotals::steps},
     {"iteration_seconds", &JobTotals::iteration_seconds},
     {"energy_joules", &JobTotals::energy_joules},
+    {"gpus", &JobTotals::gpus},
+    {"gpu_used_share", &JobTotals::gpu_used_share},
+    {"gpu_memory_peak", &JobTotals::gpu_memory_peak},
+    {"gpu_memory_total", &JobTotals::gpu_memory_total},
+    {"gpu_energy_joules", &JobTotals::gpu_energy_joules},
     {"instructions", &JobTotals::instructions},
     {"cycles", &JobTotals::cycles},
     {"stalled_cycles", &JobTotals::stalled_cycles},

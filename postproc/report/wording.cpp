@@ -166,6 +166,16 @@ std::string memory_used(const JobTotals& totals) {
   return amount(totals.memory_peak) + (beyond ? ", limit " : " of ") + amount(totals.memory_limit);
 }
 
+std::string gpus_used(const JobTotals& totals) {
+  if (!totals.gpus || !totals.gpu_used_share) return quantity(std::nullopt, "");
+  return fmt::format("{} of {}", quantity(100 * *totals.gpu_used_share, "percent"), counted(*totals.gpus, "GPU"));
+}
+
+std::string gpu_memory_used(const JobTotals& totals) {
+  if (!totals.gpu_memory_peak || !totals.gpu_memory_total) return amount(totals.gpu_memory_peak);
+  return amount(totals.gpu_memory_peak) + " of " + amount(totals.gpu_memory_total);
+}
+
 std::string amount(std::optional<double> bytes) {
   return quantity(bytes, "bytes");
 }
@@ -180,6 +190,14 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.memory_peak) {
     parts.push_back("memory " + memory_used(totals) + (totals.nodes > 1 ? " on the fullest node" : ""));
   }
+  std::vector<std::string> gpu;
+  if (totals.gpu_used_share) gpu.push_back("GPU use " + gpus_used(totals));
+  if (totals.gpu_memory_peak) {
+    const bool several = totals.gpus.value_or(0) > 1;
+    gpu.push_back("GPU memory " + gpu_memory_used(totals) + (several ? " on the fullest GPU" : ""));
+  }
+  if (totals.gpu_energy_joules) gpu.push_back("GPU energy " + quantity(totals.gpu_energy_joules, "J"));
+  if (!gpu.empty()) parts.push_back(listed(gpu, gpu.size()));
   std::string io;
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
@@ -200,14 +218,23 @@ std::vector<std::string> unknown(const JobTotals& totals) {
     std::string_view key;
     std::string_view word;
   };
-  constexpr Named kNames[] = {{"cpu_seconds", "cpu"},       {"memory_peak", "memory"}, {"read_bytes", "read"},
-                              {"written_bytes", "written"}, {"wait_share", "waiting"}, {"network_bytes", "network"},
-                              {"energy_joules", "energy"},  {"steps", "steps"}};
+  constexpr Named kNames[] = {{"cpu_seconds", "cpu"},
+                              {"memory_peak", "memory"},
+                              {"read_bytes", "read"},
+                              {"written_bytes", "written"},
+                              {"wait_share", "waiting"},
+                              {"network_bytes", "network"},
+                              {"energy_joules", "energy"},
+                              {"steps", "steps"},
+                              {"gpu_used_share", "GPU use"},
+                              {"gpu_memory_peak", "GPU memory"},
+                              {"gpu_energy_joules", "GPU energy"}};
   std::vector<NotChecked> missing;
   for (const auto& [key, member] : kTotalsNumbers) {
     const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
                                     [key = std::string_view(key)](const Named& each) { return each.key == key; });
     if (name == std::end(kNames) || totals.*member) continue;
+    if (name->key.starts_with("gpu_") && !totals.gpus) continue;  // a job without GPUs lacks nothing
     const auto why = totals.notes.find(key);
     missing.push_back({std::string(name->word), why == totals.notes.end() ? "not measured" : why->second});
   }

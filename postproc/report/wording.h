@@ -59,6 +59,10 @@ struct PhaseTime {
 [[nodiscard]] std::vector<std::string> unknown(const JobTotals&);
 /// "0.29 of 2 cpus", "512 MiB of 23 GiB"; "not measured".
 [[nodiscard]] std::string cpus_used(const JobTotals&);
+/// "16 % of 4 GPUs"
+[[nodiscard]] std::string gpus_used(const JobTotals&);
+/// "2.45 GiB of 79.6 GiB"
+[[nodiscard]] std::string gpu_memory_used(const JobTotals&);
 [[nodiscard]] std::string memory_used(const JobTotals&);
 [[nodiscard]] std::string amount(std::optional<double> bytes);
 [[nodiscard]] std::string waited(const JobTotals&);

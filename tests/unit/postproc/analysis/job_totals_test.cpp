@@ -175,6 +175,105 @@ TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
   EXPECT_EQ(gap.notes.at("cpu_seconds"), "not measured (on n02)");
 }
 
+/// A GPU that uses half of its time and 30 of 80 bytes.
+Recording& add_gpu(Recording& node, const std::string& gpu, double use = 50, double memory = 30) {
+  node.add("gpu.utilization", gpu, use).add("gpu.memory_used", gpu, {1, 1, memory, 1, 1, 1, 1, 1, 1, 1});
+  node.add("gpu.memory_free", gpu, {79, 79, 80 - memory, 79, 79, 79, 79, 79, 79, 79});
+  return node.add("gpu.energy", gpu, {kGap, 2e6, 2e6, 2e6, 2e6, 2e6, 2e6, 2e6, 2e6, kGap});
+}
+
+TEST(JobTotals, HaveTheGpusOfTheJob) {
+  Recording node;
+  add_gpu(node, "gpu0");
+  add_gpu(node, "gpu1", 0, 40);
+  add_gpu(node, "gpu2", 100, 70);  // not allocated to the job
+  node.trace.begin.emplace_back("gpu.gpu0.uuid", "GPU-0");
+  node.trace.begin.emplace_back("gpu.gpu1.uuid", "GPU-1");
+  for (const bool shared : {false, true}) {
+    const JobTotals totals = node.totals(shared);
+    EXPECT_EQ(totals.gpus, 2);
+    EXPECT_DOUBLE_EQ(totals.gpu_used_share.value(), 0.25);
+    EXPECT_EQ(totals.gpu_memory_peak, 40);
+    EXPECT_EQ(totals.gpu_memory_total, 80);
+    EXPECT_NE(totals.notes.at("gpu_memory_peak").find("gpu1"), std::string::npos);
+    EXPECT_DOUBLE_EQ(totals.gpu_energy_joules.value(), 32);
+    EXPECT_NE(totals.notes.at("gpu_energy_joules").find("is not counted"), std::string::npos);
+  }
+}
+
+TEST(JobTotals, WeightNodesByTheirGpus) {
+  Recording one;
+  add_gpu(one, "gpu0", 100, 60);
+  Recording three;
+  for (const char* gpu : {"gpu0", "gpu1", "gpu2"}) add_gpu(three, gpu, 20);
+  three.trace.telemetry.node = "n02";
+  Recording none;
+  none.trace.telemetry.node = "n03";
+  const JobTotals whole = whole_job(std::vector<JobTotals>{none.totals(), one.totals(), three.totals()});
+  EXPECT_EQ(whole.gpus, 4);
+  EXPECT_EQ(whole.notes.at("gpus"), "GPUs of the job that were measured; none on 1 of 3 nodes");
+  EXPECT_DOUBLE_EQ(whole.gpu_used_share.value(), 0.4);
+  EXPECT_EQ(whole.gpu_memory_peak, 60);
+  EXPECT_EQ(whole.gpu_memory_total, 80);
+  EXPECT_NE(whole.notes.at("gpu_memory_peak").find(", on n01"), std::string::npos);
+  EXPECT_DOUBLE_EQ(whole.gpu_energy_joules.value(), 64);
+
+  JobTotals divided = one.totals();
+  divided.gpu_used_share.reset();
+  divided.notes["gpu_used_share"] = "it is divided";
+  const JobTotals gap = whole_job(std::vector<JobTotals>{three.totals(), divided});
+  EXPECT_EQ(gap.gpus, 4);
+  EXPECT_EQ(gap.gpu_used_share, std::nullopt);
+  EXPECT_EQ(gap.notes.at("gpu_used_share"), "it is divided (on n01)");
+}
+
+TEST(JobTotals, HaveNoGpusWithoutOne) {
+  Recording node;
+  node.trace.coverage = {{"gpu", Coverage::State::absent, "no NVIDIA driver here"}};
+  const JobTotals whole = whole_job(std::vector<JobTotals>{node.totals(), node.totals()});
+  for (const JobTotals& totals : {node.totals(), whole}) {
+    EXPECT_EQ(totals.gpus, std::nullopt);
+    EXPECT_EQ(totals.gpu_used_share, std::nullopt);
+    EXPECT_EQ(totals.gpu_memory_total, std::nullopt);
+    EXPECT_EQ(totals.gpu_energy_joules, std::nullopt);
+    EXPECT_EQ(totals.notes.at("gpus").find("no NVIDIA driver here"), 0U);
+  }
+  node.trace.coverage.front() = {"gpu", Coverage::State::ok, "none was measured: Slurm names no GPU of this node"};
+  EXPECT_EQ(node.totals().notes.at("gpus"), "none was measured: Slurm names no GPU of this node");
+}
+
+TEST(JobTotals, DoNotTakeAWholeGpuForThePartOfTheJob) {
+  Recording node;
+  add_gpu(node, "gpu0");
+  node.add("gpu.memory_used", "gpu1", 5);  // the driver does not report the utilization of a divided GPU
+  node.trace.begin.emplace_back("gpu.gpu0.mig", "disabled");
+  node.trace.begin.emplace_back("gpu.gpu1.mig", "enabled");
+  const JobTotals totals = node.totals();
+  EXPECT_EQ(totals.gpus, 2);
+  for (const char* key : {"gpu_used_share", "gpu_memory_peak", "gpu_memory_total", "gpu_energy_joules"}) {
+    EXPECT_EQ(totals.notes.at(key),
+              "gpu1 is divided into parts: the driver's values are those of the whole GPU, not the job's");
+  }
+  EXPECT_EQ(totals.gpu_used_share, std::nullopt);
+  EXPECT_EQ(totals.gpu_memory_peak, std::nullopt);
+  EXPECT_EQ(totals.gpu_memory_total, std::nullopt);
+  EXPECT_EQ(totals.gpu_energy_joules, std::nullopt);
+}
+
+TEST(JobTotals, TellHowLongALostGpuWasMeasured) {
+  Recording node;
+  node.add("job.cpu_time", "", 1e9);
+  node.add("gpu.utilization", "gpu0", {80, 80, 80, 80, kGap, kGap, kGap, kGap, kGap, kGap});
+  node.trace.coverage = {{"gpu", Coverage::State::ok, "gpu1 is lost: it has fallen off the bus"}};
+  const JobTotals totals = node.totals();
+  EXPECT_EQ(totals.gpus, 1);
+  EXPECT_EQ(totals.notes.at("gpus"), "GPUs of the job that were measured (gpu1 is lost: it has fallen off the bus)");
+  EXPECT_DOUBLE_EQ(totals.gpu_used_share.value(), 0.8) << "not the time in which nothing was measured";
+  EXPECT_NE(totals.notes.at("gpu_used_share").find("; gpu0 was not measured for 60 % of the run"), std::string::npos);
+  EXPECT_EQ(totals.gpu_energy_joules, std::nullopt);
+  EXPECT_EQ(totals.notes.at("gpu_memory_peak"), "not measured of gpu0");
+}
+
 TEST(JobTotals, CountTheStepsOfTheRankThatMadeTheMost) {
   Recording node;
   node.trace.coverage = {{"stack", Coverage::State::ok, ""}};

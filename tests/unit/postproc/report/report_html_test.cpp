@@ -23,6 +23,16 @@ TEST(ReportHtml, IsInertWhateverAJobIsCalled) {
   EXPECT_EQ(page.find('\x1b'), std::string::npos);
 }
 
+TEST(ReportHtml, HasColumnsOfGpusWhereTheJobHasThem) {
+  Report report = samples::many_nodes();
+  EXPECT_EQ(without_embedded(render_html(report)).find("GPU memory"), std::string::npos);
+  report.totals[1].gpus = 4;
+  report.totals[1].gpu_used_share = 0.16;
+  const std::string page = without_embedded(render_html(report));
+  EXPECT_NE(page.find("GPU memory"), std::string::npos);
+  EXPECT_NE(page.find("16 % of 4 GPUs"), std::string::npos);
+}
+
 TEST(ReportHtml, FetchesNothing) {
   for (const samples::Sample& sample : samples::all()) {
     const std::string page = without_embedded(render_html(sample.report));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "postproc/report/mail_html.h"
 #include "postproc/words/sanitize.h"
 #include "report_samples.h"
@@ -146,6 +148,31 @@ TEST(Wording, NamesSeveritiesBothWays) {
   EXPECT_EQ(confidence_of(name_of(Confidence::likely)), Confidence::likely);
   EXPECT_EQ(finding_kind_of(name_of(FindingKind::audit)), FindingKind::audit);
   EXPECT_EQ(verdict_status_of(name_of(VerdictStatus::insufficient_data)), VerdictStatus::insufficient_data);
+}
+
+TEST(Wording, NamesGpusOnlyWhereTheJobHasThem) {
+  JobTotals totals;
+  totals.notes = {{"gpus", "no NVIDIA driver here"}, {"gpu_used_share", "no GPU of the job was measured"}};
+  for (const std::vector<std::string>& lines : {used(totals), unknown(totals)}) {
+    for (const std::string& line : lines) EXPECT_EQ(line.find("GPU"), std::string::npos) << line;
+  }
+  totals.gpus = 1;
+  totals.gpu_used_share = 0.16;
+  totals.gpu_memory_peak = 2.5 * 1024 * 1024 * 1024;
+  totals.gpu_memory_total = 80.0 * 1024 * 1024 * 1024;
+  totals.gpu_energy_joules = 8030;
+  const std::string text = "GPU use 16 % of 1 GPU, GPU memory 2.5 GiB of 80 GiB, GPU energy 8.03 kJ";
+  EXPECT_EQ(used(totals), std::vector<std::string>{text});
+  totals.gpus = 4;
+  totals.gpu_energy_joules.reset();
+  EXPECT_EQ(used(totals),
+            std::vector<std::string>{"GPU use 16 % of 4 GPUs, GPU memory 2.5 GiB of 80 GiB on the fullest GPU"});
+  totals.gpu_used_share.reset();
+  totals.gpu_memory_peak.reset();
+  for (const char* key : {"gpu_used_share", "gpu_memory_peak", "gpu_energy_joules"}) totals.notes[key] = "divided";
+  EXPECT_TRUE(used(totals).empty());
+  const std::vector<std::string> missing = unknown(totals);
+  EXPECT_NE(std::find(missing.begin(), missing.end(), "GPU use, GPU memory, GPU energy: divided"), missing.end());
 }
 
 }  // namespace
