@@ -144,7 +144,7 @@ RunOrder read_order(int own_argc, char** argv) {
   for (const Given& each : given) {
     const RunOption& option = *each.option;
     const std::string switched = option.form == OptionForm::turns_on ? "true" : "false";
-    if (&option.key == &config_key("run", "probes")) order.probes_are_typed = !each.values.empty();
+    if (option.key.key == "probes") order.probes_are_typed = !each.values.empty();
     if (each.flag) static_cast<void>(config.set(option.key, {switched}, option.option));
     for (const std::string& value : each.values) {
       if (value.empty() && option.key.form == ConfigForm::pattern)

@@ -347,12 +347,15 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
   return causes;
 }
 
-/// A copy has the same, and two runs that began at once on one node used different amounts.
+/// A copy has the same. Two runs that began at once on one node, on the same tick, may have used the same amounts, as
+/// one that sleeps; then their collectors did not.
 std::string identity_of_run(const Report& report) {
   const ReportJob& job = report.job;
   std::string identity = fmt::format("{}\n{}\n{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns, job.end_utc_ns,
                                      job.ran_seconds.value_or(0));
   for (const std::string& node : job.nodes) identity += "\n" + node;
+  for (const NodeOverhead& own : report.overhead)
+    identity += fmt::format("\n{} {}", own.cpu_percent_of_core.value_or(0), own.bytes_per_second.value_or(0));
   if (report.totals.empty()) return identity;
   for (const auto& [key, member] : kTotalsNumbers) {
     identity += fmt::format("\n{}", (report.totals.front().*member).value_or(0));
