@@ -2,7 +2,7 @@
 """reveal on a machine with NVIDIA GPUs, in ten minutes: does it measure, what does it cost, and what does it report?
 
   gpu_machine.py bundle --build BUILD OUT      where reveal was built: programs and libraries for a machine without them
-  gpu_machine.py run --programs OUT/bin --out RESULTS [--minutes 10]
+  gpu_machine.py run --programs OUT/bin --out RESULTS [--minutes 10] [--steps STEP...]
   gpu_machine.py run --build BUILD --out RESULTS --double --minutes .5     the same steps without a GPU
 
 Steps of a run, each with its share of the time, so that the whole ends in time:
@@ -14,6 +14,14 @@ Steps of a run, each with its share of the time, so that the whole ends in time:
   slow-down  steps of the training with a collector at 100 ms and 1 s, and without one, in turn; interval by bootstrap
   recording  seconds of the collector with --record, to be kept as a fixture
 
+Further faults, each only where --steps names it, as long as its rule needs:
+
+  reading    a loader that waits for storage: gpu.starved_io
+  filling    tensors that are never returned: gpu.mem_pressure
+  fault      a program beside the training that writes where it must not: gpu.xid
+  unused     a program that never uses its GPU: gpu.allocated_unused
+  small      kernels of a few microseconds: gpu.small_kernels
+
 The training is PyTorch's where python3 can import it with a GPU; else a kernel in PTX that the driver compiles, by ctypes
 and without the CUDA toolkit. RESULTS gets results.json, the reports, the traces and the recording. Needs no network.
 
@@ -21,7 +29,11 @@ and without the CUDA toolkit. RESULTS gets results.json, the reports, the traces
 steps are tried then, and no figure means anything."""
 import argparse
 import ctypes
+import dataclasses
+import functools
 import json
+import mmap
+import mmap
 import os
 import pathlib
 import random
@@ -37,9 +49,12 @@ PROGRAMS = ("reveal", "reveal-run", "reveal-collect")
 SHARES = {"calls": 0.08, "healthy": 0.18, "starved": 0.18, "slow-down": 0.36, "recording": 0.05}
 MOST_ROUNDS = 8  # of the slow-down: each interval once
 LOADING = 0.08  # seconds of the loader's work for a step of the starved training
+LONG_ENOUGH = 75  # seconds from which a training that starves is to be explained
+BLOCK = 1 << 20  # bytes of one read from storage
 HEALTHY = ("gpus 1\nutilization 96\nmemory_used 9000000000\nmemory_total 80000000000\npower 400000\nsm_clock 1700\n"
            "reasons 0\ntemperature 60\nname Double\nminor 0\n")
 STARVED = HEALTHY.replace("utilization 96", "utilization 95*3,3*4")
+FAULTY_ADDRESS = 0x10
 NOT_BUNDLED = re.compile(r"/(ld-linux|libc\.|libm\.|libpthread\.|libdl\.|librt\.|libresolv\.)")
 TARGETS = (b"sm_50", b"sm_75", b"sm_90")  # later drivers may refuse the first
 # Multiplies and adds in each thread for as long as it is told.
@@ -66,6 +81,24 @@ again:
   ret;
 }
 \0"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A job under reveal-run."""
+    rule: str  # begin of its name; "": no rule of GPUs
+    answer: str  # of the double
+    seconds: float | None = None  # none: a share of the run
+    stack: bool = False
+
+
+CASES = {"healthy": Case("", HEALTHY),
+         "starved": Case("gpu.starved", STARVED),
+         "reading": Case("gpu.starved_io", STARVED, 80),
+         "filling": Case("gpu.mem_pressure", HEALTHY.replace("memory_used 9000000000", "memory_used 40000000000+500000000*80"), 80),
+         "fault": Case("gpu.xid", HEALTHY + "xid 31\n", 30),
+         "unused": Case("gpu.allocated_unused", HEALTHY.replace("utilization 96", "utilization 0"), 130),
+         "small": Case("gpu.small_kernels", HEALTHY.replace("power 400000", "power 150000"), 80, stack=True)}
 
 
 class Torch:
@@ -128,9 +161,23 @@ class Driver:
         self.call("cuCtxSynchronize")
 
 
+class Small:
+    """Very many kernels on a thousand numbers."""
+
+    def __init__(self):
+        import torch
+        self.torch, self.numbers = torch, torch.zeros(1024, device="cuda")
+        self.name = f"small kernels of PyTorch {torch.__version__}"
+
+    def step(self):
+        for _ in range(500):
+            self.numbers.add_(1)
+        self.torch.cuda.synchronize()
+
+
 class Loop:
-    """On a cpu, beside a double."""
-    name = "a loop on a cpu; the GPU is a double"
+    """On a cpu, beside a double, or of a program that does not use its GPU."""
+    name = "a loop on a cpu"
 
     @staticmethod
     def step():
@@ -151,16 +198,70 @@ def load_of(double):
     sys.exit("gpu_machine: no work for a GPU: " + "; ".join(problems))
 
 
+def prepare_batch(options, load, part):
+    """A loader of one process that computes."""
+    until = time.monotonic() + LOADING
+    while time.monotonic() < until:
+        sum(range(1000))
+
+
+def read_batch(options, load, part):
+    """A loader of one process that reads past the page cache; it begins again at the end of its file."""
+    until = time.monotonic() + LOADING
+    if not hasattr(load, "file"):
+        path = options.folder / "batches"
+        if not path.exists():
+            with open(path, "wb") as file:
+                for _ in range(1024):
+                    file.write(os.urandom(BLOCK))
+        load.file, load.block = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, BLOCK)
+    while time.monotonic() < until:
+        if os.preadv(load.file, [load.block], random.randrange(1024) * BLOCK) == 0:
+            raise RuntimeError("the file of the loader is short")
+
+
+def keep_more(options, load, part):
+    """Keeps tensors so that the use of the memory rises from 55 to 98 % of all."""
+    torch = load.torch
+    free, total = torch.cuda.mem_get_info()
+    more = int((0.55 + 0.43 * part) * total - (total - free))
+    if more > 64 * BLOCK:
+        load.kept = [*getattr(load, "kept", []), torch.empty(more, dtype=torch.uint8, device="cuda")]
+
+
+def fail_beside(options, load, part):
+    """Once, at half the time, in a program of its own: its context does not survive."""
+    if part < 0.5 or hasattr(load, "failed"):
+        return
+    load.failed = subprocess.run([sys.executable, __file__, "fault"], capture_output=True, text=True, check=False)
+    print("fault:", load.failed.stdout, load.failed.stderr[-500:], flush=True)
+
+
+def fault(_):
+    driver = Driver()
+    driver.memory.value = FAULTY_ADDRESS
+    try:
+        driver.step()
+    except RuntimeError as error:
+        print(error)
+        return 0
+    print("it was allowed to write")
+    return 1
+
+
+BEFORE_STEP = {"starved": prepare_batch, "reading": read_batch, "filling": keep_more, "fault": fail_beside}
+
+
 def train(options):
-    """Steps until the time is over, or the input ends; prints the number of each ended second."""
-    load = load_of(options.double)
+    """Steps until the time is over; prints the number of each ended second."""
+    load = Loop() if options.case == "unused" else Small() if options.case == "small" and not options.double \
+        else load_of(options.double)
+    before = None if options.double and options.case != "starved" else BEFORE_STEP.get(options.case)
     print("work:", load.name, flush=True)
-    end, steps, second = time.monotonic() + options.seconds, 0, int(time.monotonic())
-    while time.monotonic() < end:
-        if options.starved:  # a loader of one process that prepares each batch
-            until = time.monotonic() + LOADING
-            while time.monotonic() < until:
-                sum(range(1000))
+    begin, steps, second = time.monotonic(), 0, int(time.monotonic())
+    while (passed := time.monotonic() - begin) < options.seconds:
+        if before:
+            before(options, load, passed / options.seconds)
         load.step()
         steps += 1
         if int(time.monotonic()) != second:
@@ -195,9 +296,9 @@ class Machine:
         return subprocess.run([str(word) for word in words], env=self.environment, capture_output=True, text=True,
                               timeout=600, check=False)
 
-    def training(self, seconds, starved=False):
-        return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
-                *(["--double"] if self.options.double else []), *(["--starved"] if starved else [])]
+    def training(self, seconds, case="healthy"):
+        return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}", "--case", case,
+                "--folder", self.out, *(["--double"] if self.options.double else [])]
 
     def start(self, words, log):
         with open(self.out / log, "w", encoding="utf-8") as file:
@@ -308,23 +409,27 @@ def call_times(trace):
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
-def reported(self, step, starved):
-    self.answer(STARVED if starved else HEALTHY)
-    folder = self.out / step
-    words = [self.bin / "reveal-run", "--output", folder, "--node", "gpu", "--", *self.training(self.seconds(step), starved)]
+def reported(self, name):
+    case = CASES[name]
+    seconds = case.seconds or self.seconds(name)
+    self.answer(case.answer)
+    folder = self.out / name
+    words = [self.bin / "reveal-run", "--output", folder, "--node", "gpu", *(["--stack"] if case.stack else []), "--",
+             *self.training(seconds, name)]
     with SiteFile(self):
         done = self.call(*words)
+    (self.out / f"{name}.log").write_text(done.stdout + done.stderr)
     self.answer(HEALTHY)
     try:
         report = json.loads((folder / "report.json").read_text())
     except OSError as error:
-        self.problem(f"{step}: no report: {error}: {done.stderr[-500:]}")
+        self.problem(f"{name}: no report: {error}: {done.stderr[-500:]}")
         return {}
     rules = [finding["id"] for finding in report["findings"] if finding["severity"] != "info"]
-    long_enough = self.seconds(step) >= 75
-    if starved and long_enough and not any(rule.startswith("gpu.starved") for rule in rules):
-        self.problem(f"the starved training is not explained: {rules}")
-    if not starved and any(rule.startswith("gpu.") for rule in rules):
+    long_enough = case.seconds is not None or seconds >= LONG_ENOUGH
+    if case.rule and long_enough and not any(rule.startswith(case.rule) for rule in rules):
+        self.problem(f"{name} is not explained: {rules}")
+    if not case.rule and any(rule.startswith("gpu.") for rule in rules):
         self.problem(f"the healthy training has findings: {rules}")
     return {"status": report["verdict"]["status"], "rules": rules, "long_enough": long_enough}
 
@@ -415,8 +520,10 @@ def recording(self):
     return {"bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())}
 
 
-STEPS = {"machine": machine, "calls": calls, "healthy": lambda self: reported(self, "healthy", False),
-         "starved": lambda self: reported(self, "starved", True), "slow-down": slow_down, "recording": recording}
+STEPS = {"machine": machine, "calls": calls, **{name: functools.partial(reported, name=name) for name in CASES},
+         "slow-down": slow_down, "recording": recording}
+# Of a run that names none.
+USUAL = [name for name in STEPS if name in SHARES or name == "machine"]
 
 
 def run(options):
@@ -430,6 +537,8 @@ def run(options):
         sys.exit(f"gpu_machine: {this.bin} lacks {', '.join(missing)}: build them, or bring a bundle")
     begin = time.monotonic()
     for name, step in STEPS.items():
+        if name not in options.steps:
+            continue
         at = time.monotonic()
         try:
             this.results[name] = step(this)
@@ -472,21 +581,23 @@ def bundle(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
-    for name, function in (("run", run), ("bundle", bundle), ("train", train)):
+    for name, function in (("run", run), ("bundle", bundle), ("train", train), ("fault", fault)):
         one = what.add_parser(name)
         one.set_defaults(function=function)
-        if name != "train":
+        if name in ("run", "bundle"):
             one.add_argument("--build", type=pathlib.Path, required=name == "bundle")
         if name == "run":
             one.add_argument("--programs", type=pathlib.Path, help="the folder bin of a bundle")
             one.add_argument("--out", type=pathlib.Path, required=True)
-            one.add_argument("--minutes", type=float, default=10)
+            one.add_argument("--minutes", type=float, default=10, help="of the steps that are usual")
+            one.add_argument("--steps", nargs="+", choices=list(STEPS), default=USUAL)
         if name == "bundle":
             one.add_argument("out", type=pathlib.Path)
         if name == "train":
             one.add_argument("--seconds", type=float, required=True)
-            one.add_argument("--starved", action="store_true")
-        if name != "bundle":
+            one.add_argument("--case", choices=list(CASES), default="healthy")
+            one.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("."), help="for the loader's file")
+        if name in ("run", "train"):
             one.add_argument("--double", action="store_true")
     options = parser.parse_args()
     if options.what == "run" and not (options.programs or options.build):
