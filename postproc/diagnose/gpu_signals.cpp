@@ -309,7 +309,13 @@ std::optional<Standstill> standstill(const RuleContext& context) {
   const std::vector<double> use = mean_gpu_use(context, found.gpu);
   found.phase = working_phase(use);
   found.never_full = active_phase(use, kGpuWorks).length() == 0;
-  if (context.seconds(found.phase.length()) < context.threshold("min_seconds")) return std::nullopt;
+  const double seconds = context.seconds(found.phase.length());
+  const double least = context.threshold("min_seconds");
+  if (found.phase.length() == 0) return std::nullopt;
+  if (seconds < least) {
+    throw Unavailable(
+        fmt::format("the GPUs worked within {} only, and {} are needed", duration(seconds), duration(least)));
+  }
   found.idle.assign(use.size(), false);
   std::size_t known = 0;
   std::size_t idle = 0;

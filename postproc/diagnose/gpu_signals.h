@@ -96,7 +96,8 @@ struct Standstill {
   std::string gpu;          // the first of them
   std::string_view how = "time in which its GPUs did not work between their first and their last work";
 };
-/// Nothing where the GPUs work for most of the time. By the rule's min_seconds, min_idle and max_use.
+/// Nothing where the GPUs never work, or work for most of the time. By the rule's min_seconds, min_idle and max_use.
+/// Throws Unavailable where they work for less than min_seconds.
 [[nodiscard]] std::optional<Standstill> standstill(const RuleContext& context);
 /// NaN where it was not measured then.
 [[nodiscard]] double mean_then(const Standstill& still, std::span<const double> series);

@@ -72,7 +72,7 @@ const RegisteredRule kMemory{{
     .subsystem = Subsystem::gpu,
     .order = 98,
     .look_alikes = "a framework that takes all memory at its start,one that never returns memory",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .forecast = true,
     .thresholds = {{"min_full", 0.95, "ratio", "part of the memory that is used at the end"},
                    {"min_growth", 0.1, "ratio", "part of the memory by which it grew"},

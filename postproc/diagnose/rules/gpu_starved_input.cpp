@@ -95,7 +95,7 @@ const RegisteredRule kRule{{
     .look_alikes =
         "gpu.starved_io,stack.sync_bound,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
         "a process that polls for another node",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,
                    kMinGpuPhase,

@@ -52,7 +52,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::gpu,
     .order = 99,
     .look_alikes = "gpu.starved_input,short pauses for checkpoints",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,
                    kMinGpuPhase,

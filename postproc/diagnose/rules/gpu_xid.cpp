@@ -169,7 +169,7 @@ const RegisteredRule kXid{{
     .order = 11,
     .look_alikes = "an error of the program (Xid 13; 31; 43; 137),a process that was killed (Xid 45),memory that was "
                    "replaced (Xid 63; 92)",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .user_remedy = {{"compute-sanitizer   # finds the access; much slower", "program_error"},
                     {"#SBATCH --exclude={nodes}   # until the GPU has been checked", "avoid_node"}},
     .admin_remedy =

@@ -103,6 +103,13 @@ TEST(RuleGpuStarvedInput, CountsNoGpuThatIsNeverFullBesideOneThatIs) {
   EXPECT_TRUE(training.findings("gpu.starved_input").empty());
 }
 
+TEST(RuleGpuStarvedInput, SaysWhereTheWorkIsTooShortToJudge) {
+  GpuTraining training = starving(7.9, 1.2, 0.01);
+  const auto working = then(3, 97);
+  training.set("gpu.utilization", [=](double second) { return second >= 20 && second < 60 ? working(second) : 0.0; });
+  EXPECT_THROW(static_cast<void>(training.findings("gpu.starved_input")), Unavailable);
+}
+
 TEST(RuleGpuStarvedInput, LeavesNarrowCpusToTheirOwnRule) {
   Finding narrow;
   narrow.id = "cpu.affinity_too_narrow";
