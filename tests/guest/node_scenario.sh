@@ -162,7 +162,7 @@ for _ in range(int(sys.argv[1]) - 1):
 read(0 if int(sys.argv[1]) > 1 else 0.9)
 EOP
     job chain-reads-control - taskset -c 2 python3 /tmp/reader.py 1 65
-    (sleep 22 && chosen chain-reads && taskset -c 6 python3 /tmp/reader.py 24 24) &
+    chosen chain-reads && { sleep 22 && taskset -c 6 python3 /tmp/reader.py 24 24; } &
     chain chain-reads io.local_disk_saturated "cpu clocks that changed with the waits for the disk" \
       taskset -c 2 python3 /tmp/reader.py 1 65
     wait
