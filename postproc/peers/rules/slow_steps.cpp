@@ -620,8 +620,8 @@ const RegisteredJobRule kSlowSteps(
              {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, in the next run, twice "
               "while the steps are slow: where the numbers grow, segments are lost",
               "exchange"},
-             {"grep -s . /sys/class/net/*/speed /sys/class/infiniband/*/ports/*/rate   # on {nodes}: does a "
-              "link run at a lower speed?",
+             {"grep -s . /sys/class/net/*/speed /sys/class/infiniband/*/ports/*/rate   # on {nodes}: the "
+              "speed of each link, which must be the same",
               "exchange"}},
         .advice =
             {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
