@@ -88,7 +88,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {},
     .advice =
-        {"In the program, once all is set up: gc.collect() and gc.freeze(), so that later collections leave these "
+        {"In the program, once all is set up: import gc; gc.collect(); gc.freeze(). Later collections leave these "
          "objects out.",
          {"In the training loop: gc.disable() before it, and gc.collect() every 1000 steps, on all ranks in the same "
           "step.",

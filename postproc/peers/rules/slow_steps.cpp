@@ -624,7 +624,7 @@ const RegisteredJobRule kSlowSteps(
               "speed of each link, which must be the same",
               "exchange"}},
         .advice =
-            {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
+            {{"In the program, once all is set up: import gc; gc.collect(); gc.freeze(). Later collections leave these "
               "objects out. Look for code that calls gc.collect() itself.",
               "gc"},
              {"Give the data loader on {nodes} more workers (num_workers: one less than the cpus of the rank), or "
