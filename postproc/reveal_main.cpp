@@ -102,10 +102,12 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
+      "  reveal-run -- ./train.sh           profile a command; the report follows when it has ended\n"
+      "  reveal show                        print the report of your newest run here\n"
       "  reveal report reveal-4711          analyse a job, write report.json, .txt and .html, print the text\n"
       "  reveal show reveal-4711 --json     print the report as JSON\n"
       "  reveal watch reveal-4711           show alerts while it runs\n"
-      "  reveal doctor                      check this node, list working and missing probes\n"
+      "  reveal doctor                      check whether reveal works on this node\n"
       "  reveal help show                   options and examples of a command\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage.");
 

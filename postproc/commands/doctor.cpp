@@ -18,6 +18,7 @@
 #include "postproc/history/run_index.h"
 #include "postproc/report/deflated.h"
 #include "postproc/report/fields.h"
+#include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -40,14 +41,17 @@ std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
 }
 
 std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
-  std::string text = fmt::format("{} of {} probes work here; {} more inside a job", probes.working.size(), probes.all(),
-                                 probes.needs_job.size());
+  std::string text = problems == 0
+                         ? std::string("reveal works on this node: ")
+                         : fmt::format("{} to fix (below): ", counted(static_cast<double>(problems), "problem"));
+  text += fmt::format("{} of {} probes measure; {} more inside a job", probes.working.size(), probes.all(),
+                      probes.needs_job.size());
   if (!probes.off.empty()) text += fmt::format("; {} off by default ({})", probes.off.size(), names_of(probes.off));
   if (!probes.obtainable.empty()) {
     text += fmt::format("; {} can be enabled ({})", probes.obtainable.size(), names_of(probes.obtainable));
   }
   if (!probes.not_here.empty()) text += fmt::format("; {} not available on this node", probes.not_here.size());
-  return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
+  return text + '.';
 }
 
 /// Without an answer of the collector, no probe is listed, and that is one of the problems.
@@ -202,7 +206,7 @@ class Doctor final : public Command {
 const RegisteredCommand kDoctorCommand{
     {.order = 100,
      .name = "doctor",
-     .help = "Check the installation on this node; list working and missing probes and the topology",
+     .help = "Check whether reveal works on this node; list working and missing probes and the topology",
      .examples =
          "  reveal doctor\n  reveal doctor --json\n  reveal doctor --bundle support.tar.gz --job reveal-4711\n"
          "Exit status: 0 no problem, 1 at least one. The archive contains the output of this command as JSON, the "

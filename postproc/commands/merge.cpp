@@ -47,7 +47,7 @@ class Merge final : public Command {
 const RegisteredCommand kMergeCommand{
     {.order = 30,
      .name = "merge",
-     .help = "Write one job.h5 from the traces of all nodes",
+     .help = "Write job.h5, one file for the traces of all nodes, for your own analysis",
      .examples = "  reveal merge reveal-4711           external links: small, stays in the directory\n"
                  "  reveal merge reveal-4711 --pack    one self-contained file",
      .make = make_command<Merge>}};

@@ -67,11 +67,12 @@ constexpr const char* kExamples =
     "  mpirun -n 2 reveal merge-part reveal-4711\n"
     "  reveal merge-part reveal-4711 --part 1/2";
 
-const RegisteredCommand kMergePartCommand{{.order = 31,
-                                           .name = "merge-part",
-                                           .help = "Prepare a part of the report of a job of thousands of nodes",
-                                           .examples = kExamples,
-                                           .make = make_command<MergePart>}};
+const RegisteredCommand kMergePartCommand{
+    {.order = 31,
+     .name = "merge-part",
+     .help = "Read a part of the nodes of a job of thousands, so that `reveal report` takes less time",
+     .examples = kExamples,
+     .make = make_command<MergePart>}};
 
 }  // namespace
 }  // namespace reveal

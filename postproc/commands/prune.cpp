@@ -65,12 +65,13 @@ class Prune final : public Command {
   bool only_moving_ = false;
 };
 
-const RegisteredCommand kPruneCommand{{.order = 60,
-                                       .name = "prune",
-                                       .help = "Write a list of metrics to record, without correlated ones",
-                                       .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
-                                                   "  reveal-collect --metrics selected.metrics --output n03.h5",
-                                       .make = make_command<Prune>}};
+const RegisteredCommand kPruneCommand{
+    {.order = 60,
+     .name = "prune",
+     .help = "Write a list of metrics for reveal-run --metrics, without those that change as others do",
+     .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                 "  reveal-collect --metrics selected.metrics --output n03.h5",
+     .make = make_command<Prune>}};
 
 }  // namespace
 }  // namespace reveal

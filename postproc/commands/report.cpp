@@ -66,13 +66,14 @@ class ReportCommand final : public Command {
   bool brief_ = false;
 };
 
-const RegisteredCommand kReportCommand{{.order = 10,
-                                        .name = "report",
-                                        .help = "Merge, analyse, write and print the report of a job",
-                                        .examples = "  reveal report reveal-4711\n"
-                                                    "  reveal report out --pipeline paper --json\n"
-                                                    "  reveal report out --expect n[01-03]",
-                                        .make = make_command<ReportCommand>}};
+const RegisteredCommand kReportCommand{
+    {.order = 10,
+     .name = "report",
+     .help = "Analyse the traces of a job: write report.txt, .html and .json, and print the text",
+     .examples = "  reveal report reveal-4711\n"
+                 "  reveal report out --pipeline paper --json\n"
+                 "  reveal report out --expect n[01-03]",
+     .make = make_command<ReportCommand>}};
 
 }  // namespace
 }  // namespace reveal

@@ -59,7 +59,7 @@ class Score final : public Command {
 const RegisteredCommand kScoreCommand{
     {.order = 50,
      .name = "score",
-     .help = "Run the detectors on any multivariate series",
+     .help = "Run the detectors on a multivariate series of your own (HDF5)",
      .examples =
          "  reveal score series.h5 --out scores.csv --episodes episodes.csv\n"
          "  reveal score series.h5 --out scores.csv --pipeline paper --window 30 --stride 10\n"

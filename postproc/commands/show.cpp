@@ -82,16 +82,17 @@ class Show final : public Command {
   bool episodes_ = false;
 };
 
-const RegisteredCommand kShowCommand{{.order = 20,
-                                      .name = "show",
-                                      .help = "Print a report, building it first if it is missing or stale",
-                                      .examples = "  reveal show                              your newest run here\n"
-                                                  "  reveal show reveal-4711\n"
-                                                  "  reveal show reveal-4711 --all\n"
-                                                  "  reveal show reveal-4711 --episodes\n"
-                                                  "  reveal show reveal-4711 --node n03\n"
-                                                  "  reveal show reveal-4711 --finding cpu.outsider",
-                                      .make = make_command<Show>}};
+const RegisteredCommand kShowCommand{
+    {.order = 20,
+     .name = "show",
+     .help = "Print the report of a run, by default of your newest; build it first if it is missing or stale",
+     .examples = "  reveal show                              your newest run here\n"
+                 "  reveal show reveal-4711\n"
+                 "  reveal show reveal-4711 --all\n"
+                 "  reveal show reveal-4711 --episodes\n"
+                 "  reveal show reveal-4711 --node n03\n"
+                 "  reveal show reveal-4711 --finding cpu.outsider",
+     .make = make_command<Show>}};
 
 }  // namespace
 }  // namespace reveal

@@ -169,7 +169,7 @@ class Watch final : public Command {
 };
 
 const RegisteredCommand kWatchCommand{
-    {.order = 40,
+    {.order = 28,
      .name = "watch",
      .help = "Show alerts of a running job until it ends; the report names the causes",
      .examples =

@@ -116,18 +116,18 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
                                  number(lost), number(length), wait.metric)
-                   : fmt::format("{} s of extra run-queue wait of {}, over the {} cpus {}",
+                   : fmt::format("{} s of extra run-queue wait of {}, divided by the {} that they use",
                                  number(cost.wait->excess() * length),
                                  used_all.of_measured ? "the processes that were measured" : "the job's processes",
-                                 number(width), used_all.of_measured ? "they use" : "it uses");
+                                 counted(width, "cpu"));
     return cost;
   }
   cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");
   // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
   if (cost.fell && cost.wait && (cost.wait->inside >= context.threshold("min_wait") || waited_far_longer(*cost.wait))) {
     cost.seconds = std::min(-cost.used->excess(), excess) * length / width_of(cost.used);
-    cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
-                           number(cost.used->outside), number(length));
+    cost.how = fmt::format("the job, with work waiting, got {} instead of {} for {} s",
+                           counted(cost.used->inside, "cpu"), number(cost.used->outside), number(length));
   }
   return cost;
 }
@@ -156,8 +156,8 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   constexpr double kAsBefore = 1.2;
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
     if (const auto change = inside_outside(context, *steal, at, excluded); change && change->excess() > 0.02) {
-      return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
-                              number(excess))};
+      return {"", fmt::format("the hypervisor took {} more than usual, the outsider {}",
+                              counted(change->excess(), "cpu"), number(excess))};
     }
   }
   if (const auto running = level(context, "job.running", "processes")) {
@@ -239,8 +239,8 @@ std::string user_name(std::int64_t uid) {
 std::string among_them(std::span<const NamedOutsider> named) {
   std::string words;
   for (const NamedOutsider& each : named) {
-    words += fmt::format("{}{} (process {} of {}, {} cpus)", words.empty() ? " Among them: " : ", ", each.command,
-                         each.pid, user_name(each.uid), number(each.cpus));
+    words += fmt::format("{}{} (process {} of {}, {})", words.empty() ? " Among them: " : ", ", each.command, each.pid,
+                         user_name(each.uid), counted(each.cpus, "cpu"));
   }
   return words.empty() ? words : words + ".";
 }
@@ -395,8 +395,8 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} (usually {}).", words_of(who).subject,
-                                 number(excursion.inside), names.size() == 1 ? " on " + names.front() : "",
+  finding.sentence = fmt::format("{} used {}{} of {} for {} (usually {}).", words_of(who).subject,
+                                 counted(excursion.inside, "cpu"), names.size() == 1 ? " on " + names.front() : "",
                                  context.telemetry.node, duration(length), number(std::max(0.0, excursion.outside)));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
@@ -430,19 +430,19 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
   const std::vector<NamedOutsider> named = named_outsiders(context, whole);
   Finding finding = finding_at(context, whole, values_for(context, who, whole, named));
   set_loss(context, finding, job_seconds(context) * share,
-           fmt::format("{} got {} cpus and waited for {} more, of which others used {}",
-                       used_all.of_measured ? "the processes that were measured" : "it", number(got), number(waited),
-                       number(missed)));
+           fmt::format("{} got {} and waited for {} more, of which others used {}",
+                       used_all.of_measured ? "the processes that were measured" : "it", counted(got, "cpu"),
+                       number(waited), number(missed)));
   finding.confidence = Confidence::likely;
   finding.evidence = {evidence_of(context, outsider, {taken, kNaN, 0}, whole),
                       evidence_of(context, wait, {waited, kNaN, 0}, whole),
                       evidence_of(context, used, {got, kNaN, 0}, whole)};
   for (Evidence& evidence : finding.evidence) evidence.expected.reset();  // there was no time without it
   add_counts(context, finding, who, whole, {});
-  finding.sentence = fmt::format("{} used {} cpus of {} throughout the run; {} got {} cpus and waited for {} more.",
-                                 words_of(who).subject, number(taken), context.telemetry.node,
+  finding.sentence = fmt::format("{} used {} of {} throughout the run; {} got {} and waited for {} more.",
+                                 words_of(who).subject, counted(taken, "cpu"), context.telemetry.node,
                                  used_all.of_measured ? "those processes of the job that were measured" : "the job",
-                                 number(got), number(missed));
+                                 counted(got, "cpu"), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};

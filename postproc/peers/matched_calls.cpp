@@ -191,7 +191,7 @@ std::string details_of(const CommunicatorCall& call) {
   if (call.bytes >= 0) text += std::to_string(call.bytes) + " bytes, ";
   if (call.number > 0) text += "call " + std::to_string(call.number) + ' ';
   text += "on communicator " + std::to_string(call.order + 1);
-  if (call.ranks > 0) text += " of " + std::to_string(call.ranks) + " ranks";
+  if (call.ranks > 0) text += " with " + std::to_string(call.ranks) + " ranks";
   return text + ')';
 }
 

@@ -22,7 +22,7 @@ struct CommunicatorCall {
   std::int64_t number = 0;  // the call's on the communicator, from 1; 0: not known
 };
 
-/// " (4096 bytes, call 812 on communicator 1 of 4 ranks)"
+/// " (4096 bytes, call 812 on communicator 1 with 4 ranks)"
 [[nodiscard]] std::string details_of(const CommunicatorCall& call);
 
 struct MatchedCalls {

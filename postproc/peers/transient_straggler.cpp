@@ -320,11 +320,12 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
   if (stretch.score) finding.evidence.back().score = shown_score(*stretch.score);
   fact(other, others == 1 ? "mean of the other node" : fmt::format("median of the other {} nodes", others),
        stretch.others, stretch.others_usual);
-  finding.sentence = fmt::format(
-      "For {} {} waited for {}: {} worked on {} cpus instead of {}, those of {} on {} (usually {}).", duration(length),
-      others == 1 ? other : fmt::format("the other {} nodes", others), node,
-      others == 1 ? fmt::format("the processes of {}", other) : std::string("their processes"), number(stretch.others),
-      number(stretch.others_usual), node, number(stretch.own), number(stretch.own_usual));
+  finding.sentence =
+      fmt::format("For {} {} waited for {}: {} worked on {} instead of {}, those of {} on {} (usually {}).",
+                  duration(length), others == 1 ? other : fmt::format("the other {} nodes", others), node,
+                  others == 1 ? fmt::format("the processes of {}", other) : std::string("their processes"),
+                  counted(stretch.others, "cpu"), number(stretch.others_usual), node, number(stretch.own),
+                  number(stretch.own_usual));
   finding.runner_up = {
       "", "its ranks may have had more work for some time: then the waiting follows the rank, not the node"};
   return finding;

@@ -596,7 +596,10 @@ Table coverage_table(const Report& report) {
   for (const NodeCoverage& coverage : alike(report.coverage)) {
     const auto known = [](std::optional<double> count) { return count ? number(*count) : std::string("unknown"); };
     const std::string nodes = node_list(coverage.nodes);
-    const std::string samples = known(coverage.samples_present) + " of " + known(coverage.samples_expected);
+    // The last sample is taken when the command has ended, between two ticks, so there may be one more than expected.
+    const bool all = coverage.samples_expected.has_value() && coverage.samples_present > coverage.samples_expected;
+    const std::string samples =
+        known(all ? coverage.samples_expected : coverage.samples_present) + " of " + known(coverage.samples_expected);
     const bool all_unknown = !coverage.samples_present && !coverage.samples_expected;
     std::string_view note = coverage.note;
     if (note.starts_with(nodes + " ")) note.remove_prefix(nodes.size() + 1);  // "n04 has no trace: ..."

@@ -202,7 +202,10 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
   if (!io.empty()) parts.push_back(io);
-  if (totals.wait_share) parts.push_back(fmt::format("{} threads waited for a cpu", waited(totals)));
+  if (totals.wait_share) {
+    const std::string threads = waited(totals);
+    parts.push_back(fmt::format("on average {} {} waited for a cpu", threads, threads == "1" ? "thread" : "threads"));
+  }
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps)

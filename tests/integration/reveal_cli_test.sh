@@ -100,7 +100,7 @@ expect 2 'excludes' "$reveal" feedback empty cpu.outsider words --take-back
 expect 2 'requires --mail' "$reveal" nodes empty --dry-run
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
-head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here; [0-9]+ more inside a job; [0-9]+ off by default' || fail "doctor has no summary: $(head -3 out)"
+head -1 out | grep -qE '^(reveal works on this node|[0-9]+ problems? to fix \(below\)): [0-9]+ of [0-9]+ probes' || fail "doctor has no summary: $(head -3 out)"
 grep -q 'to enable it: run the command under reveal-run' out || fail "doctor does not print how to enable missing probes"
 grep -A1 '^NUMA topology' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
 [ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"

@@ -325,7 +325,7 @@ with tempfile.TemporaryDirectory() as name:
             continue
         told = hang["sentence"] if hang else ""
         for size in 2048, 1024:
-            expect(f"called ncclAllReduce ({size} bytes, call 60 on communicator 1 of 2 ranks)" in told, f"sizes: {told!r}")
+            expect(f"called ncclAllReduce ({size} bytes, call 60 on communicator 1 with 2 ranks)" in told, f"sizes: {told!r}")
 
     print("== the real libraries of CUDA and NCCL, with or without a driver")
     libraries = [sorted(glob.glob(f"/usr/local/cuda*/lib*/{name}") + glob.glob(f"/usr/lib/*/{name}"))
@@ -369,7 +369,7 @@ with tempfile.TemporaryDirectory() as name:
             print(hang["sentence"], hang["main_threads"])
             expect(len(hang["instances"]) == 1, f"the rank that was away: {hang['instances']}")
             away = f"{hang['instances'][0]} on here"
-            awaited = f"waited in gloo.allreduce (32 bytes, on communicator 1 of 2 ranks) for {away}, which did not enter it"
+            awaited = f"waited in gloo.allreduce (32 bytes, on communicator 1 with 2 ranks) for {away}, which did not enter it"
             expect(awaited in hang["sentence"], hang["sentence"])
             expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
                    f"where it was: {hang['main_threads']}")

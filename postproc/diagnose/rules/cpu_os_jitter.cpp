@@ -52,9 +52,9 @@ std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeri
     evidence.expected.reset();
     finding.evidence.push_back(std::move(evidence));
   }
-  finding.sentence = fmt::format(
-      "System services used {} cpus of {} in short bursts throughout the run, {} % of the cpu time of the job.",
-      number(level.services), context.telemetry.node, number(100 * level.services / level.used));
+  finding.sentence =
+      fmt::format("System services used {} of {} in short bursts throughout the run, {} % of the cpu time of the job.",
+                  counted(level.services, "cpu"), context.telemetry.node, number(100 * level.services / level.used));
   finding.runner_up = {"cpu.outsider", "other processes: these belong to system services"};
   return finding;
 }
@@ -96,7 +96,7 @@ const RegisteredRule kRule{{
          "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
          "node does not need",
          "systemctl set-property {unit} AllowedCPUs=0   # changes {node}, also after a boot: with control groups of "
-         "version 2, the service stays on cpu 0",
+         "version 2, the service stays on cpu 0; jobs must not get that cpu",
          {"slurm.conf: CoreSpecCount=1   # in the node's line: jobs do not get that core", "job", kOr}},
     .verify = {.expected = "services use less than 0.2 % of the job's cpu time"},
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
@@ -80,6 +81,17 @@ Extent extent_of(const RuleContext& context, const Crowd& crowd, double cpus) {
   return {std::round(count / part), part * cpus, used_by_job};
 }
 
+/// Cpus that the threads of one process wanted at one time, on average, if the node has so many.
+JobValues values_of(const RuleContext& context, const Crowd& crowd, const Extent& extent, double cpus) {
+  JobValues values{{"cpus", number(std::max(1.0, std::floor(cpus / extent.processes)))}};
+  const double wanted = std::ceil(crowd.waited + crowd.used);
+  const std::size_t of_node = parse_cpu_list(context.snapshot_value("cpu.online")).size();
+  if (crowd.processes.size() == 1 && wanted > cpus && wanted <= static_cast<double>(of_node)) {
+    values["wanted"] = fmt::format("{:.0f}", wanted);
+  }
+  return values;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
   if (!(cpus >= 1)) throw Unavailable("not measured: job.cpus_allowed");
@@ -95,7 +107,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto processes = static_cast<double>(crowd.processes.size());
   const bool one = crowd.processes.size() == 1;
   const std::string& first = crowd.processes.front();
-  Finding finding = context.finding({{"cpus", number(std::max(1.0, std::floor(cpus / extent.processes)))}});
+  Finding finding = context.finding(values_of(context, crowd, extent, cpus));
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const std::string& process : crowd.processes) {
     if (context.rank_name(process) == process) finding.instances.push_back(process);
@@ -116,9 +128,9 @@ std::vector<Finding> check(const RuleContext& context) {
                   extent.beyond(crowd) ? "their part of the " + counted(cpus, "cpu") : counted(cpus, "cpu"),
                   number(crowd.waited), crowd.estimated ? " (estimated from main threads)" : "", number(crowd.used));
   finding.runner_up = {"cpu.outsider",
-                       fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
+                       fmt::format("other processes on these cpus: the {} used {} of the {}",
                                    one ? "process itself" : (extent.beyond(crowd) ? "job" : "processes"),
-                                   number(extent.used_by_job), number(cpus))};
+                                   number(extent.used_by_job), counted(cpus, "cpu"))};
   return {finding};
 }
 
@@ -135,13 +147,17 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_wait", 0.6, "ratio", "least waiting time of its threads per cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
-    .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
-                    "{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # prints the number of the "
-                    "job's cpus, where os.cpu_count() prints those of the node"},
+    .user_remedy =
+        {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
+         {"#SBATCH --cpus-per-task={wanted}   # in place of fewer threads: so many wanted a cpu at one time, "
+          "on average; give srun the same option",
+          "job", kOr},
+         "{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # prints the number of the "
+         "job's cpus, where os.cpu_count() prints those of the node"},
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",
-         {"Request more cpus.", kOr}},
+         {"Request more cpus.", "!wanted", kOr}},
     .verify = {.expected = "process.wait_time is a few per cent of process.cpu_time"},
     .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
                 "https://scikit-learn.org/stable/computing/parallelism.html"},

@@ -37,9 +37,9 @@ Finding describe(const RuleContext& context, const MetricSeries& steal, const Me
   add_contrast(context, finding, used, excursion.at, all);
   const std::string usual =
       std::isnan(excursion.outside) ? "" : fmt::format(", usually {}", number(std::max(0.0, excursion.outside)));
-  finding.sentence = fmt::format(
-      "The virtual machine {} did not get {} of the {} cpus that it needed for {} (steal{}).", context.telemetry.node,
-      number(excursion.inside), number(excursion.inside + got), duration(length), usual);
+  finding.sentence = fmt::format("The virtual machine {} did not get {} of the {} that it needed for {} (steal{}).",
+                                 context.telemetry.node, number(excursion.inside),
+                                 counted(excursion.inside + got, "cpu"), duration(length), usual);
   finding.runner_up = {"cpu.outsider", "a process on this machine: the kernel counts its time as busy, not as stolen"};
   return finding;
 }

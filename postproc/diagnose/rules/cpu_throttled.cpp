@@ -82,10 +82,10 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   // The lost part of the time in which it was ready to run: held back / (held back + run).
   const double lost = std::isnan(ran) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + ran);
   set_loss(context, finding, lost * length,
-           std::isnan(ran)
-               ? fmt::format("it was ready to use {} cpus more; the number that it used was not measured",
-                             number(excursion.inside))
-               : fmt::format("it used {} cpus, and was ready to use {} more", number(ran), number(excursion.inside)));
+           std::isnan(ran) ? fmt::format("it was ready to use {} more; the number that it used was not measured",
+                                         counted(excursion.inside, "cpu"))
+                           : fmt::format("it used {}, and was ready to use {} more", counted(ran, "cpu"),
+                                         number(excursion.inside)));
   Evidence evidence = evidence_of(context, held.signal, excursion);
   evidence.instance = held.instance;
   if (std::isnan(excursion.outside)) evidence.expected.reset();
@@ -97,7 +97,7 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
       "A cpu quota held back {} on {} for {}: {}it was ready to use {} more.",
       held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node, duration(length),
       std::isnan(got) ? ""
-                      : fmt::format("the job used {} cpus there{}, and ", number(got),
+                      : fmt::format("the job used {} there{}, and ", counted(got, "cpu"),
                                     usual ? fmt::format(" (usually {})", number(usual->outside)) : ""),
       number(excursion.inside));
   finding.runner_up = {"", "a busy cpu: the kernel counted this time as throttled, not as waiting for a cpu"};
@@ -135,18 +135,24 @@ const RegisteredRule kRule{{
         {{"grep -rs --include=cpu.max -v ^max /sys/fs/cgroup   # on {node}, in the next run: groups with a quota, and "
           "its period",
           "!cgroup_v1"},
-         {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
-          "job; -1 means no quota",
+         {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # in the "
+          "job script of the next run: -1 means no quota",
           "cgroup_v1"},
          "export OMP_NUM_THREADS={quota_cpus}   # no more threads than the quota allows"},
-    .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
-               {"Ask the administrators what set a quota on {node} at that time: below one cpu, it slows down even a "
-                "single thread.",
-                "!quota_cpus"},
-               {"In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes, whole "
-                "cpus with the static cpu manager, or no cpu limit.",
-                kOr}},
-    .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
+    .advice =
+        {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
+         {"Tell the administrators that a cpu quota held the job back on {node} at that time: below one cpu, it slows "
+          "down even a single thread.",
+          "!quota_cpus"},
+         {"In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes, whole "
+          "cpus with the static cpu manager, or no cpu limit.",
+          kOr}},
+    .admin_remedy = {{"grep -rs --include=cpu.max -v ^max /sys/fs/cgroup   # on {node}: groups with a quota",
+                      "!cgroup_v1,!quota_cpus"},
+                     {"grep -rsv --include=cpu.cfs_quota_us ^-1 /sys/fs/cgroup/cpu   # on {node}: groups with a quota, "
+                      "in microseconds",
+                      "cgroup_v1,!quota_cpus"},
+                     {"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = {.expected = "nr_throttled in cpu.stat of the job's group does not grow"},
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",
                 "https://docs.kernel.org/scheduler/sched-bwc.html"},

@@ -80,9 +80,9 @@ const RegisteredRule kImbalance{{
     .proof = Proof::test_double,
     .thresholds = {{"min_spread", 50, "percent", "difference between the mean utilisation of two GPUs"},
                    {"min_seconds", 60, "s", "shortest time in which the GPUs work"}},
-    .user_remedy = {{"nvidia-smi dmon -s u   # on {node}, while the job runs: which GPUs are idle?", "nvidia"},
-                    {"amd-smi monitor --gfx   # on {node}, while the job runs: which GPUs are idle?", "amd"},
-                    {"xpu-smi stats   # on {node}, while the job runs: which GPUs are idle?", "intel"}},
+    .user_remedy = {{"nvidia-smi dmon -s u   # on {node}, while the job runs: the use of each GPU", "nvidia"},
+                    {"amd-smi monitor --gfx   # on {node}, while the job runs: the use of each GPU", "amd"},
+                    {"xpu-smi stats   # on {node}, while the job runs: the use of each GPU", "intel"}},
     .advice = {"Give all ranks the same amount of data, distribute long sequences evenly, and do not let the other "
                "ranks wait for the logging and checkpoints of rank 0."},
     .verify = {.expected = "gpu.utilization of the GPUs differs by less than 10 %"},

@@ -72,9 +72,9 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(
       "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
-      "bus, while {} used {} cpus.",
+      "bus, while {} used {}.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
-      context.rank_name(now.process), number(now.busiest));
+      context.rank_name(now.process), counted(now.busiest, "cpu"));
   if (launches) {
     finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", *launches, std::nullopt, "/s"));
     finding.evidence.back().feature = "launches of kernels while the GPUs worked";

@@ -73,8 +73,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
         fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
     finding.sentence = fmt::format(
         "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, "
-        "{} used {} cpus, and the whole job {}{}.",
-        context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
+        "{} used {}, and the whole job {}{}.",
+        context.telemetry.node, number(still->use), context.rank_name(now.process), counted(now.busiest, "cpu"),
         number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
   }
   finding.runner_up = {"gpu.starved_io",

@@ -118,7 +118,8 @@ const RegisteredRule kRule{{
                      "job"},
                     {"unset NCCL_IB_ADAPTIVE_ROUTING   # it is 0 in this job; on InfiniBand 1 is the default",
                      "no_adaptive_routing"}},
-    .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the path: where does it begin?",
+    .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then of the ports along the path: the "
+                     "last one at which it grows is the place",
                      {"Describe the switches in topology.conf, so that Slurm keeps jobs below one of them.", "job"},
                      {"Switch on congestion control or adaptive routing.", kOr},
                      "Find the slow receiver: check its PCI Express link, its pause frames, its interrupts."},

@@ -79,15 +79,35 @@ std::size_t full_since(const RuleContext& context, std::size_t channel, const Le
   return read_at(context, channel, static_cast<std::size_t>(first - series.begin()));
 }
 
-JobValues values_of(const std::string& place, bool files) {
-  JobValues values{{"place", place}};
+/// The other file system of the job that always had the most room. Files in /dev/shm take memory.
+JobValues room_elsewhere(const RuleContext& context, const std::string& full) {
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  JobValues values;
+  double most = 0;
+  for (const std::size_t channel : context.channels("fs.available")) {
+    const std::string& place = context.telemetry.channels[channel].instance;
+    if (place == full || place == "/dev/shm") continue;
+    const Least bytes = least_left(context, "fs.available", "fs.total", place);
+    const Least files = least_left(context, "fs.files_free", "fs.files", place);
+    if (!(bytes.left > most) || bytes.left < context.threshold("min_left") * 1e6) continue;
+    if (bytes.share < context.threshold("min_share")) continue;
+    if (files.most > 0 && files.left < context.threshold("min_files")) continue;
+    most = bytes.left;
+    values = {{"room_at", place}, {"room", number(std::floor(bytes.left / kGiB))}};
+  }
+  return most >= kGiB ? values : JobValues{};
+}
+
+JobValues values_of(const RuleContext& context, const std::string& place, bool files) {
+  JobValues values = room_elsewhere(context, place);
+  values["place"] = place;
   if (files) values["files"] = "yes";
   if (place == "/dev/shm") values["shared_memory"] = "yes";
   return values;
 }
 
 Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
-  Finding finding = context.finding(values_of(place, files));
+  Finding finding = context.finding(values_of(context, place, files));
   finding.instances = {place};
   const std::size_t channel = context.channels(files ? "fs.files_free" : "fs.available", place).front();
   finding.intervals = {context.span(full_since(context, channel, least, files), context.telemetry.samples)};
@@ -158,16 +178,20 @@ const RegisteredRule kRule{{
                     {"find {place} -xdev -maxdepth 5 -user \"$USER\" -printf '%h\\n' 2>/dev/null | sort | uniq -c | "
                      "sort -n | tail   # on {node}: your folders with most files",
                      "files"}},
-    .advice = {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.",
-                "!shared_memory"},
-               {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
-                "documentation names the command that shows it.",
-                "!shared_memory", kOr},
-               {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
-                "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
-                "shared_memory,torch"},
-               {"In a container, start it with a larger /dev/shm: docker run --shm-size=16g, or --ipc=host.",
-                "shared_memory", kOr}},
+    .advice =
+        {{"Write to another file system, such as that of {room_at}, which had at least {room} GiB left: set TMPDIR, "
+          "or the job's output and checkpoint directory.",
+          "room_at,!shared_memory"},
+         {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.",
+          "!room_at,!shared_memory"},
+         {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
+          "documentation names the command that shows it.",
+          "!shared_memory", kOr},
+         {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
+          "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
+          "shared_memory,torch"},
+         {"In a container, start it with a larger /dev/shm: docker run --shm-size=16g, or --ipc=host.", "shared_memory",
+          kOr}},
     .admin_remedy =
         {{"find {place} -xdev -maxdepth 4 -type f -size +100M -mtime +7 -printf '%s %u %p\\n' | sort -n | "
           "tail   # on {node}: large files that are older than a week, with their owners",

@@ -167,7 +167,7 @@ Loss loss_of(const RuleContext& context, const Saturation& seen, std::span<const
   const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   if (!used || used->fall() < context.threshold("min_slowed")) return loss_of_bytes(context, seen, all);
   return {used->fall(),
-          fmt::format("the job used {} cpus instead of {} meanwhile", number(used->inside), number(used->outside))};
+          fmt::format("the job used {} instead of {} meanwhile", counted(used->inside, "cpu"), number(used->outside))};
 }
 
 /// Others kept the disk busy, and detectors saw it: without a note their interval would stay unexplained.
@@ -178,7 +178,7 @@ bool is_worth_a_note(const RuleContext& context, const Saturation& seen) {
 std::string no_loss_words(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
   const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), seen.excursion.at, all);
   if (!used) return "not known: no part of the run was without it, or the job's cpu time was not measured";
-  return fmt::format("none seen: the job used {} cpus (usually {})", number(used->inside), number(used->outside));
+  return fmt::format("none seen: the job used {} (usually {})", counted(used->inside, "cpu"), number(used->outside));
 }
 
 std::string whose_words(const Saturation& seen) {
@@ -334,7 +334,7 @@ const RegisteredRule kRule{{
                 kOr}},
     .admin_remedy = {"iotop -obn 3   # on {node}: which processes read and write",
                      "lsblk -s /dev/{disk}   # on {node}: the disks below it",
-                     "smartctl -a /dev/{disk}   # is that disk faulty or worn; for NVMe also nvme smart-log",
+                     "smartctl -a /dev/{disk}   # errors and wear of that disk; for NVMe also nvme smart-log",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
     .verify = {.expected = "the time of a disk request is at its usual level"},
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},

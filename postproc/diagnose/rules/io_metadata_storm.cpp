@@ -129,8 +129,8 @@ void set_cost(const RuleContext& context, Finding& finding, const Mount& mount, 
   const auto blocked = level(context, "job.blocked", "processes");
   const double waited = blocked ? mean_inside(blocked->values, at) : kNaN;
   const std::string compared =
-      std::isnan(waited) ? fmt::format("the job had {} processes", number(width))
-                         : fmt::format("{} of the job's {} processes were blocked", number(waited), number(width));
+      std::isnan(waited) ? "the job had " + quantity(width, "processes")
+                         : fmt::format("{} of the job's {} were blocked", number(waited), quantity(width, "processes"));
   set_most_loss(
       context, finding, share * context.seconds(at.length()),
       fmt::format("{} such requests were in progress on the node on average; {}", number(under_way), compared));

@@ -147,14 +147,14 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
   const auto processes = level(context, "job.processes", "processes");
   if (const auto change = inside_outside(context, used, at, all); change && change->fall() > 0) {
     cost = {change->fall(),
-            fmt::format("the job used {} cpus instead of {}", number(change->inside), number(change->outside))};
+            fmt::format("the job used {} instead of {}", counted(change->inside, "cpu"), number(change->outside))};
   }
   if (const auto change = inside_outside(context, blocked, at, all)) {
     const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
     if (change->excess() / width > cost.share) {
       cost = {std::min(1.0, change->excess() / width),
-              fmt::format("{} more of its {} processes than usual waited in the kernel", number(change->excess()),
-                          number(width))};
+              fmt::format("{} more of its {} than usual waited in the kernel", number(change->excess()),
+                          quantity(width, "processes"))};
     }
   }
   // A signal that did not change, or changed the other way, is no evidence.

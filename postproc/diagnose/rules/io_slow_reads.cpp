@@ -92,9 +92,9 @@ std::vector<Finding> check(const RuleContext& context) {
     const auto confirmed = confirmed_by(context.detection, excursion.at);
     const bool its_own = wait.metric.starts_with("cgroup.");
     finding.confidence = its_own || confirmed ? Confidence::likely : Confidence::possible;
-    set_loss(
-        context, finding, slowed * length,
-        fmt::format("the job used {} cpus instead of {} while it waited", number(got->inside), number(got->outside)));
+    set_loss(context, finding, slowed * length,
+             fmt::format("the job used {} instead of {} while it waited", counted(got->inside, "cpu"),
+                         number(got->outside)));
     finding.evidence = {evidence_of(context, wait, excursion), evidence_of(context, read, *bytes, excursion.at),
                         evidence_of(context, used, *got, excursion.at)};
     finding.evidence.front().detectors = seen_by(confirmed);
@@ -106,9 +106,8 @@ std::vector<Finding> check(const RuleContext& context) {
         busy ? ", and no local disk was busy" : "");
     finding.sentence += mount_words(file_systems);
     finding.runner_up = {
-        "",
-        busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} % of that time", 100 * disk)
-             : "a busy disk cannot be ruled out: no disk of the node was measured"};
+        "", busy ? fmt::format("a busy disk: the busiest disk of the node was in use {:.0f} % of that time", 100 * disk)
+                 : "a busy disk cannot be ruled out: no disk of the node was measured"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -138,18 +137,20 @@ const RegisteredRule kRule{{
          {"grep -rs --include=io.max . /sys/fs/cgroup   # on {node}, in the next run: no line means no limit",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/blkio$(grep :blkio: /proc/self/cgroup | cut -d: -f3)/blkio.throttle.read_bps_device   # "
-          "inside the job: no line means no limit",
+          "in the job script of the next run: no line means no limit",
           "cgroup_v1"}},
     .advice = {{"Copy the input to storage of the node once, and read it there.", "mount"},
                {"If the input is on shared storage, copy it to storage of the node once, and read it there. If not, "
-                "ask the administrators what limited reads on {node} at that time.",
+                "tell the administrators that reads on {node} were slow at that time, without a busy disk.",
                 "!mount", kIf},
                {"More workers and a larger prefetch_factor of the DataLoader hide short waits.", "torch", kOr}},
     .admin_remedy =
         {"nfsiostat 5 {mount}   # on {node}: a slow server behind an idle disk",
          {"lctl get_param 'llite.*.stats' 'osc.*.stats'   # on {node}, in the next run: which calls, and how long",
           "lustre"},
-         {"grep -rs --include=io.max . /sys/fs/cgroup   # on {node}: limits that are set", "!cgroup_v1"}},
+         {"grep -rs --include=io.max . /sys/fs/cgroup   # on {node}: limits that are set", "!cgroup_v1"},
+         {"grep -rs --include='blkio.throttle.*_device' . /sys/fs/cgroup/blkio   # on {node}: limits that are set",
+          "cgroup_v1"}},
     .verify = {.expected = "the job reads as fast as in the rest of its run"},
     .sources = {"https://docs.kernel.org/accounting/psi.html",
                 "https://docs.kernel.org/admin-guide/cgroup-v2.html#io-interface-files"},

@@ -188,7 +188,7 @@ std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
   if (signal.metric == "softnet.time_squeeze") {
     return fmt::format("stopped {} times a second with packets left{}", inside, usual);
   }
-  return fmt::format("had no time left: {} cpus in soft interrupts{}", inside, usual);
+  return fmt::format("had no time left: {} in soft interrupts{}", counted(change.inside, "cpu"), usual);
 }
 
 /// Settings of NCCL's sockets change nothing for a job that opened RDMA devices, and irqbalance need not be started
@@ -243,11 +243,12 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::string usual = std::isnan(excursion.outside)
                                   ? ""
                                   : fmt::format(" (usually {:.0f} % on the busiest cpu)", 100 * excursion.outside);
-    finding.sentence = fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu,
-                                   context.telemetry.node, 100 * excursion.inside, duration(length), usual,
-                                   cost ? in_words(cost->signal, cost->change)
-                                        : fmt::format("spent {} cpus on them (usually {})", number(time->change.inside),
-                                                      number(time->change.outside)));
+    finding.sentence =
+        fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu, context.telemetry.node,
+                    100 * excursion.inside, duration(length), usual,
+                    cost ? in_words(cost->signal, cost->change)
+                         : fmt::format("spent {} on them (usually {})", counted(time->change.inside, "cpu"),
+                                       number(time->change.outside)));
     finding.runner_up = cost ? RunnerUp{"net.tcp_retrans_fault",
                                         fmt::format("a loss in the network: {} itself counted these packets", cpu)}
                              : RunnerUp{"", "another phase of the job: as many packets came as in the rest of the run"};
@@ -280,15 +281,18 @@ const RegisteredRule kRule{{
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"cat /proc/net/softnet_stat   # on {node}: the second column grows on one line",
-                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
-                     "gpus,!rdma,!steered"}},
+    .user_remedy =
+        {"cat /proc/net/softnet_stat   # on {node}, twice in the next run: a line for each cpu, in hexadecimal; first "
+         "column received packets, second dropped ones: they should not grow on one line only",
+         {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
+          "gpus,!rdma,!steered"}},
     .admin_remedy =
-        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # if one bit is set everywhere, write the mask of all cpus",
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # masks of cpus; one with a single bit sends all "
+         "packets of that queue to one cpu: write the mask of all cpus there",
          {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if it does not run: it spreads "
           "interrupts",
           "!irqbalance", kIf},
-         "Give the interface more queues (ethtool -L).",
+         "Give the interface more queues: ethtool -l with its name shows how many it can have, ethtool -L sets them.",
          "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "
          "not spread the load"},
     .verify = {.expected = "softnet.dropped is 0, and the busiest cpu takes its usual share of softnet.processed"},

@@ -45,7 +45,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.severity = Severity::notice;
     if (slowed > context.threshold("min_slowed")) {
       set_loss(context, finding, std::min({1.0, share, slowed}) * length,
-               fmt::format("the job used {} cpus instead of {} while a process was stopped", number(change->inside),
+               fmt::format("the job used {} instead of {} while a process was stopped", counted(change->inside, "cpu"),
                            number(change->outside)));
       // The job's own progress may show a greater loss than the samples show stops.
       if (finding.impact.seconds.value_or(0) > share * length) {
@@ -60,8 +60,8 @@ std::vector<Finding> check(const RuleContext& context) {
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence =
         share > 1
-            ? fmt::format("A signal or a debugger stopped {} processes of the job on {} on average, for {}.",
-                          number(share), context.telemetry.node, duration(length))
+            ? fmt::format("A signal or a debugger stopped {} of the job on {} on average, for {}.",
+                          quantity(share, "processes"), context.telemetry.node, duration(length))
             : fmt::format(
                   "A signal or a debugger stopped processes of the job on {} for at least {} in total, within {}.",
                   context.telemetry.node, duration(share * length), duration(length));

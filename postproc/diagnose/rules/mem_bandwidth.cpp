@@ -164,7 +164,8 @@ const RegisteredRule kRule{{
                      kOr}},
     .advice = {{"Accept it, or move less data: block loops for the cache, fuse kernels, use lower precision.", kOr},
                {"Use more nodes: they have more bandwidth; more cores of the same socket have not.", kOr}},
-    .admin_remedy = {"dmidecode -t memory | grep -E 'Locator|Speed'   # is each channel populated, and at full speed?"},
+    .admin_remedy =
+        {"dmidecode -t memory | grep -E 'Locator|Speed'   # each channel must have a module, at its full speed"},
     .verify = {.expected = "platform.memory_bandwidth is below 80 % of the limit"},
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint", "https://github.com/RRZE-HPC/likwid/wiki",
                 "https://docs.kernel.org/admin-guide/perf/index.html"},

@@ -109,7 +109,10 @@ JobValues values_of(const RuleContext& context) {
   }
   const double resident = largest(memory);
   if (std::isnan(resident)) return {};
-  return {{"memory_resident", slurm_memory(resident)}};
+  JobValues values{{"memory_resident", slurm_memory(resident)}};
+  const double least = std::ceil(kReserve * resident / kGiB) * kGiB;
+  if (fits_on_node(context, least)) values["memory_least"] = slurm_memory(least);
+  return values;
 }
 
 /// "; up to 124 MiB of the job's memory were in swap at one time", or of the node's where the job's is not counted.
@@ -122,6 +125,16 @@ std::string most_in_swap(const RuleContext& context) {
   if (!(most > 0)) return "";
   return fmt::format("; up to {} of the {} memory were in swap at one time", quantity(most, "bytes"),
                      counted ? "job's" : "node's");
+}
+
+/// "; the job's memory limit of 122 MiB was reached": the reason for swapping on a node that has free memory.
+std::string limit_words(const RuleContext& context, Interval at) {
+  const auto limit = limit_met(context, at);
+  if (!limit) return "";
+  const std::string bytes = quantity(limit->bytes, "bytes");
+  return limit->group == "job"
+             ? fmt::format("; the job's memory limit of {} was reached", bytes)
+             : fmt::format("; the memory limit of {} was reached (control group {})", bytes, limit->group);
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& in, const Excursion& excursion,
@@ -138,11 +151,11 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
         evidence_of(context, *waiting.signal, InsideOutside{waiting.inside, waiting.usual, 0}, excursion.at));
     if (std::isnan(waiting.usual)) finding.evidence.back().expected.reset();
   }
-  finding.sentence =
-      fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
-                  context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
-                  std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-                  of_others ? words_about_others(context, waiting) : most_in_swap(context));
+  finding.sentence = fmt::format(
+      "{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
+      context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
+      std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
+      of_others ? words_about_others(context, waiting) : most_in_swap(context) + limit_words(context, excursion.at));
   finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }
@@ -184,12 +197,16 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # the most that the job had in memory and swap, plus 20 %; in "
-                     "place of --mem-per-cpu or --mem-per-gpu",
-                     "job"},
-                    "for p in $(pgrep -u \"$USER\" -x {process}); do grep -HE 'VmRSS|VmSwap' /proc/$p/status; done   # "
-                    "on {node}, in "
-                    "the next run: how much of its memory is in swap"},
+    .user_remedy =
+        {{"#SBATCH --mem={memory_more}   # the most that the job had in memory and swap, plus 20 %; in "
+          "place of --mem-per-cpu or --mem-per-gpu",
+          "job"},
+         {"#SBATCH --mem={memory_least}   # at least: the most that the job had in memory, plus 20 %; its part "
+          "in swap was not measured; in place of --mem-per-cpu or --mem-per-gpu",
+          "job"},
+         "for p in $(pgrep -u \"$USER\" -x {process}); do grep -HE 'VmRSS|VmSwap' /proc/$p/status; done   # "
+         "on {node}, in "
+         "the next run: how much of its memory is in swap"},
     .advice = {{"Ask for more than {memory_used} of memory: the job had so much in memory and in swap at one time.",
                 "memory_used"},
                {"Ask for more than {memory_resident} of memory: the job had so much in memory at one time. Its part in "

@@ -73,8 +73,8 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
     const double lost = std::min(1.0, change->excess() / sign.per) * length;
     if (lost > cost.seconds) {
       cost.seconds = lost;
-      cost.how = fmt::format("{} more of its processes {} than usual during {} s, of {} running",
-                             number(change->excess()), sign.words, number(length), number(width));
+      cost.how = fmt::format("{} more of its processes than usual were {} for {} s, on average (it had {})",
+                             number(change->excess()), sign.words, number(length), quantity(width, "processes"));
     }
   }
   return cost;

@@ -140,7 +140,8 @@ const RegisteredRule kRule{{
                      "wait half an hour for them at most",
                      "job"},
                     {"#SBATCH --exclude={nodes}   # if it is always the same port", "job", kIf},
-                    "grep -s . /sys/class/net/*/speed   # on {node}: does a link run at a lower speed?"},
+                    "grep -s . /sys/class/net/*/speed   # on {node} and on another node: Mbit/s of each link, which "
+                    "must be the same"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
     .admin_remedy = {"tc -s qdisc show   # on {node}: drops of a shaper",
                      "Check the drops and the policer of the switch port of {node}.",

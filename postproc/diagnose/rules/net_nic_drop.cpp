@@ -122,8 +122,8 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
                                              static_cast<double>(*ring.most), "packets"));
   }
   finding.sentence = fmt::format(
-      "{} of {} dropped {} packets a second {}: {} % of the packets that arrived{}.", drops.instance,
-      context.telemetry.node, number(excursion.inside),
+      "{} of {} dropped {} a second {}: {} % of the packets that arrived{}.", drops.instance, context.telemetry.node,
+      counted(excursion.inside, "packet"),
       always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length())), number(100 * share),
       always ? "" : fmt::format(" (usually {} a second)", number(std::max(0.0, excursion.outside))));
   finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: it is counted separately (softnet.dropped)"};

@@ -177,9 +177,10 @@ const RegisteredRule kRule{{
          kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
                     {"#SBATCH --exclude={nodes}   # until it is repaired", "job,!elsewhere"}},
-    .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
-                     "Check the error counters of the switch port of {node}.",
-                     "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},
+    .admin_remedy =
+        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
+         "Check the error counters of the switch port of {node}.",
+         "cat /proc/net/softnet_stat   # on {node}: second column, packets that this kernel dropped itself"},
     .verify = {.expected = "tcpext.TCPOFOQueue of the node is at the level of its peers"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,

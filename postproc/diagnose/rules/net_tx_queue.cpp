@@ -82,9 +82,9 @@ std::string sentence_of(const RuleContext& context, const QueueSignal& signal, c
                        queue_words(values), context.telemetry.node, interface, number(excursion.inside), lasting, usual,
                        reason_of(values));
   }
-  return fmt::format("The {} of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: {}.",
-                     queue_words(values), context.telemetry.node, interface, number(excursion.inside), lasting,
-                     number(100 * share), always ? "" : fmt::format(" (usually {} a second)", usual),
+  return fmt::format("The {} of {} in front of {} dropped {} a second {}, {} % of those to be sent{}: {}.",
+                     queue_words(values), context.telemetry.node, interface, counted(excursion.inside, "packet"),
+                     lasting, number(100 * share), always ? "" : fmt::format(" (usually {} a second)", usual),
                      reason_of(values));
 }
 

@@ -49,7 +49,7 @@ Finding describe(const RuleContext& context, const SlowedInterval& slowed, const
   const Interval at = slowed.wait.at;
   Finding finding = finding_at(context, at);
   set_loss(context, finding, slowed.used.fall() * context.seconds(at.length()),
-           fmt::format("the job used {} cpus instead of {} while it waited", number(slowed.used.inside),
+           fmt::format("the job used {} instead of {} while it waited", counted(slowed.used.inside, "cpu"),
                        number(slowed.used.outside)));
   const bool shared = !context.snapshot_value("node.other_jobs").empty();
   finding.confidence = shared ? Confidence::likely : Confidence::possible;
@@ -113,10 +113,10 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
     const double length = context.seconds(at.length());
     Finding finding = describe(context, slowed, *wait, used,
                                fmt::format("Other processes on {} kept disk {} busy {} % of the time for {}: {} of the "
-                                           "{} that it moved were not the job's; the job used {} cpus instead of {}.",
+                                           "{} that it moved were not the job's; the job used {} instead of {}.",
                                            context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
                                            quantity(others, "bytes"), quantity(bytes, "bytes"),
-                                           number(slowed.used.inside), number(slowed.used.outside)));
+                                           counted(slowed.used.inside, "cpu"), number(slowed.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, MetricSeries{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
@@ -159,10 +159,10 @@ void add_memory(const RuleContext& context, const MetricSeries& used, std::vecto
     Finding finding = describe(
         context, slowed, *wait, used,
         fmt::format("Other processes on {} used {} of its {} of memory for {}, the job {}: {} were left, and the job "
-                    "used {} cpus instead of {}.",
+                    "used {} instead of {}.",
                     context.telemetry.node, quantity(use.others(), "bytes"), quantity(use.total, "bytes"),
                     duration(context.seconds(at.length())), quantity(use.own, "bytes"),
-                    quantity(use.available, "bytes"), number(slowed.used.inside), number(slowed.used.outside)));
+                    quantity(use.available, "bytes"), counted(slowed.used.inside, "cpu"), number(slowed.used.outside)));
     finding.subsystem = Subsystem::memory;
     const auto available = level(context, "mem.available", "bytes");
     add_contrast(context, finding, available, at, {});

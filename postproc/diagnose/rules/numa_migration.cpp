@@ -158,11 +158,11 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
   const Traveller& first = found.front();
   const std::string bind = context.snapshot_value("env.SLURM_CPU_BIND");
   finding.sentence = fmt::format(
-      "On {}, {} changed its NUMA node {} times a second and used {} of the {} cpus of a node{}{}{}.",
+      "On {}, {} changed its NUMA node {} times a second and used {} of the {} of a node{}{}{}.",
       context.telemetry.node, context.rank_name(first.process), number(first.hops), number(first.used),
-      most_cpus_of_a_node(layout),
-      found.size() > 1 ? fmt::format(" (and {} more ranks)", number(static_cast<double>(found.size() - 1))) : "", seen,
-      bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
+      counted(static_cast<double>(most_cpus_of_a_node(layout)), "cpu"),
+      found.size() > 1 ? fmt::format(" (and {})", counted(static_cast<double>(found.size() - 1), "more rank")) : "",
+      seen, bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
   finding.runner_up = {"cpu.oversubscribed", "too few cpus: the job's threads hardly waited for a cpu"};
   return finding;
 }
@@ -300,9 +300,9 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
       finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
     }
     finding.impact.how = fmt::format(
-        "system time was {} cpus in the seconds with most of these faults, {} in those "
+        "system time was {} in the seconds with most of these faults, {} in those "
         "with fewest",
-        number(price->with), number(price->without));
+        counted(price->with, "cpu"), number(price->without));
   } else {
     finding.impact.how =
         "not known: the faults occurred all the time, so there are no seconds without them for comparison";

@@ -161,7 +161,7 @@ const RegisteredRule kNics{{
     .user_remedy = {{"unset NCCL_IB_HCA   # it is {filter} in this job: without it NCCL chooses by distance", "filter"},
                     {"export NCCL_IB_HCA=={near}   # compare the step time with this run's", "!filter"}},
     .admin_remedy =
-        {"nvidia-smi topo -m   # does it show the real distances, also in virtual machines and containers?"},
+        {"nvidia-smi topo -m   # must show the real distances; virtual machines and containers may hide them"},
     .verify = {.expected = "the port near the GPUs carries most of ib.xmit_bytes"},
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca"},
     .check = check_nics,

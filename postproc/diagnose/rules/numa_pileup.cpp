@@ -237,7 +237,7 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
 
   Finding finding = finding_at(context, whole, {{"cpus_of_node", "yes"}});
   set_most_loss(context, finding, waited / (waited + got) * job_seconds(context),
-                fmt::format("its threads ran on {} cpus and waited for {} more", number(got), number(waited)));
+                fmt::format("its threads ran on {} and waited for {} more", counted(got, "cpu"), number(waited)));
   finding.confidence = Confidence::likely;
   finding.instances = {"node" + std::to_string(full->node)};
   finding.evidence = {part(context, "cpu.utilization", full->node, full->busy, idle->busy, finding,
@@ -254,8 +254,8 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
       "The job's ranks on {} are concentrated on NUMA node {}: its cpus were busy {:.0f} % of the time, those of node "
       "{} {:.0f} "
       "%, "
-      "which the job may use, too; its threads waited for {} cpus.",
-      context.telemetry.node, full->node, 100 * full->busy, idle->node, 100 * idle->busy, number(waited));
+      "which the job may use, too; its threads waited for {}.",
+      context.telemetry.node, full->node, 100 * full->busy, idle->node, 100 * idle->busy, counted(waited, "cpu"));
   finding.runner_up = {"cpu.affinity_too_narrow", "cpus that no process may use: some processes may use the idle cpus"};
   return {finding};
 }
@@ -301,8 +301,8 @@ const RegisteredRule kRule{{
     .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # changes the node until its next boot; it is {zone_reclaim}: "
                       "the kernel reclaims memory of a full node before it uses another",
                       "zone_reclaim"},
-                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # on {node}: are "
-                      "they spread evenly?",
+                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # on {node}: huge "
+                      "pages of each NUMA node, which should be as many",
                       "huge"}},
     .verify = {.expected = "free memory and busy cpus of the NUMA nodes differ little"},
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html",

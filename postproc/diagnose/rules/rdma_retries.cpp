@@ -275,7 +275,7 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which counters, and whether they grow",
          "ibqueryerrors   # InfiniBand: links with errors on the way",
-         "mlnx_qos -i {interface}   # RoCE: is its traffic in a lossless class, also on every switch?",
+         "mlnx_qos -i {interface}   # RoCE: its traffic must be in a lossless class, also on every switch",
          {"dcb pfc show dev {interface}   # the same with iproute2", kOr}},
     .verify = {.command = "grep . /sys/class/infiniband/*/ports/*/hw_counters/*",
                .where = "on the node, before and after the next run",

@@ -288,7 +288,8 @@ const RegisteredRule kRule{{
          {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then loses less memory between blocks",
           "no_memory,torch"}},
     .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"}},
-    .admin_remedy = {"Look at the kernel log of {nodes} around that time: Xid, NVLink, network."},
+    .admin_remedy =
+        {"dmesg -T | grep -iE 'nvrm|nvlink|mlx5|link'   # on {nodes}: messages of GPUs and network at that time"},
     .verify = {.expected = "stack.errors is 0"},
     .sources = {"https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
                 "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",

@@ -59,12 +59,11 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(fact(context, "stack.longest", process + "/python.gc", "longest collection",
                                     four_digits(longest), std::nullopt, "ns"));
   }
-  finding.sentence =
-      fmt::format("{} on {} spent {} % of {} in Python's garbage collector: {} collections a second{}{}.",
-                  context.rank_name(process), context.telemetry.node, number(100 * share),
-                  lasting ? "the time" : duration(context.seconds(at.length())), number(rate),
-                  longest > 0 ? ", the longest took " + quantity(longest, "ns") : "",
-                  part_measured(context, all.measured_steps(), at));
+  finding.sentence = fmt::format(
+      "{} on {} spent {} % of {} in Python's garbage collector: {} a second{}{}.", context.rank_name(process),
+      context.telemetry.node, number(100 * share), lasting ? "the time" : duration(context.seconds(at.length())),
+      counted(rate, "collection"), longest > 0 ? ", the longest took " + quantity(longest, "ns") : "",
+      part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"", lasting ? "collections while the program starts: these went on all the time"
                                    : "collections while the program starts: these came later"};
   return {finding};
@@ -89,7 +88,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {},
     .advice =
-        {"In the program, once all is set up: gc.collect() and gc.freeze(), so that later collections leave these "
+        {"In the program, once all is set up: import gc; gc.collect(); gc.freeze(). Later collections leave these "
          "objects out.",
          {"In the training loop: gc.disable() before it, and gc.collect() every 1000 steps, on all ranks in the same "
           "step.",

@@ -114,9 +114,9 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::string as_others =
       others == 0 ? "" : fmt::format(", as did {} other process{}", others, others == 1 ? "" : "es");
   finding.sentence =
-      fmt::format("{} on {} imported {} Python modules in {} and used {} cpus meanwhile{}: it waited for files.",
+      fmt::format("{} on {} imported {} Python modules in {} and used {} meanwhile{}: it waited for files.",
                   context.rank_name(worst->process), context.telemetry.node, number(worst->modules),
-                  duration(worst->seconds), hundredths(worst->cpus), as_others);
+                  duration(worst->seconds), quantity(worst->cpus, "cpus"), as_others);
   finding.runner_up = {"", "modules that compute while they are imported: then a cpu is in use"};
   return {finding};
 }

@@ -54,6 +54,14 @@ bool trains(const RuleContext& context, const std::string& process) {
   return !context.channels("stack.steps", process).empty();
 }
 
+/// One worker fewer than each rank has cpus, where there are as many.
+JobValues values_of(const RuleContext& context) {
+  const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
+  const double workers = std::floor(cpus / static_cast<double>(context.channels("stack.steps").size())) - 1;
+  if (!(workers >= 1)) return {};
+  return {{"workers", number(workers)}};
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   constexpr double kFewestSamples = 30;
   constexpr double kClear = 3;  // standard errors
@@ -74,7 +82,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const double share = worst->share();
   // With all samples or none in one place, as many as three others may be missed by chance.
   const double error = std::max(2 * worst->standard_error(), 3 / worst->samples);
-  Finding finding = context.finding();
+  Finding finding = context.finding(values_of(context));
   finding.confidence = Confidence::likely;
   finding.instances = {worst->process};
   finding.intervals = {span};
@@ -111,9 +119,14 @@ const RegisteredRule kRule{{
     .user_remedy = {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the "
                      "next run, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each worker "
                      "of the loader executes"}},
-    .advice = {"In the program: DataLoader(dataset, num_workers=N, persistent_workers=True, prefetch_factor=4, "
-               "pin_memory=True), with N one less than the cpus of the rank.",
-               {"Prepare the data once, and keep it in few large files on the node's own disk.", kOr}},
+    .advice =
+        {{"In the program: DataLoader(dataset, num_workers={workers}, persistent_workers=True, prefetch_factor=4, "
+          "pin_memory=True), one worker fewer than the rank has cpus.",
+          "workers"},
+         {"In the program: DataLoader(dataset, num_workers=N, persistent_workers=True, prefetch_factor=4, "
+          "pin_memory=True), with N one less than the cpus of the rank.",
+          "!workers"},
+         {"Prepare the data once, and keep it in few large files on the node's own disk.", kOr}},
     .admin_remedy = {},
     .verify = {.expected = "the main thread no longer waits for the data loader"},
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",

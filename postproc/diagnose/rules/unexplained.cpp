@@ -166,8 +166,9 @@ const RegisteredRule kRule{{
                    {"min_felt", 0.05, "ratio",
                     "least change of the job's own pace, waiting or traffic that is reported"},
                    {"min_felt_score", 3, "sd", "least distance of that change from the usual level"}},
-    .user_remedy = {},
-    .admin_remedy = {},
+    .user_remedy =
+        {"reveal show --episodes NEXT_RUN   # after another run: an interval at the same point of the program "
+         "belongs to the program, others to the node"},
     .verify = {.command = "reveal show --episodes NEXT_RUN",
                .where = "after the next run",
                .expected = "no such interval; one at the same point of the program belongs to the program"},

@@ -391,7 +391,9 @@ const RegisteredJobRule kDrifted(
                         "run time that the others waited for the node, from which its settings are a warning"},
                        {"warning_percent", 10, "percent",
                         "share of the run that the others waited for the node, from which its settings are a warning"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: is the job faster without them?", "job"}},
+        .user_remedy =
+            {{"#SBATCH --exclude={nodes}   # in one run: if the job is faster without them, the settings cost time",
+              "job"}},
         .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
                           "mitigations are intended",
                           "mitigations"},

@@ -361,8 +361,8 @@ std::string sentence_of(const LateRanks& found, const Looked& looked) {
   const std::string when =
       found.of_latest.always
           ? std::string("from the first to the last")
-          : fmt::format("from {} to {} UTC (usually {} later)", clock_time(span.begin_utc_ns),
-                        clock_time(span.end_utc_ns), milliseconds(std::max(0.0, looked.usual_seconds)));
+          : fmt::format("from {} to {} UTC (usually {})", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns),
+                        looked.usual_seconds > 0 ? milliseconds(looked.usual_seconds) + " later" : "not later");
   return fmt::format(
       "{} entered {} {} later than the {} rank in {} of {} recorded calls, {}. The others waited for {}.",
       listed(names, 3), matched.function, milliseconds(looked.seconds), matched.ranks.size() == 2 ? "other" : "middle",

@@ -76,7 +76,9 @@ const RegisteredJobRule kDiffers(
         .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
                        {"min_metrics", 2, "metrics",
                         "least number of different metrics that describe the state of the node"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: does another node differ then?", "job"}},
+        .user_remedy =
+            {{"#SBATCH --exclude={nodes}   # in one run: if another node differs then, the program is the cause",
+              "job"}},
         .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
         .verify = kFollowsTheNode,
         .sources = {"https://arxiv.org/abs/2510.26008"},

@@ -28,9 +28,9 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
       straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
-      "{} computes longest: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on "
+      "{} computes longest: its ranks ran or waited for a cpu on {} on average, those of the {} other nodes on "
       "{}; these slept the rest of the time. If the nodes work in step, the others wait for it.",
-      straggler.node, number(straggler.observed), peers, number(straggler.expected));
+      straggler.node, counted(straggler.observed, "cpu"), peers, number(straggler.expected));
   finding.impact = {
       straggler.seconds, straggler.percent,
       "time in which the others slept while it was busy; no time is lost if the nodes do not wait for each other"};
@@ -91,8 +91,11 @@ const RegisteredJobRule kStraggler(
                         "lost run time from which this is a warning, if the node's state differs, too"},
                        {"warning_percent", 10, "percent",
                         "lost share of the run from which this is a warning, if the node's state differs, too"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: is the time still lost?", "job"}},
-        .admin_remedy = {"Check on {nodes}: clock limits, throttling, memory and disk errors, leftover processes."},
+        .user_remedy =
+            {{"#SBATCH --exclude={nodes}   # in one run: if the time is still lost, the program is the cause", "job"}},
+        .admin_remedy = {"reveal check   # on {nodes}: clock settings, memory errors, GPUs, links, full file systems",
+                         "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {nodes}: leftover processes",
+                         "Check on {nodes}: power limits, cooling, disks."},
         .verify = kFollowsTheNode,
         .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
     });

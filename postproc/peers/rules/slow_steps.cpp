@@ -620,11 +620,11 @@ const RegisteredJobRule kSlowSteps(
              {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, in the next run, twice "
               "while the steps are slow: where the numbers grow, segments are lost",
               "exchange"},
-             {"grep -s . /sys/class/net/*/speed /sys/class/infiniband/*/ports/*/rate   # on {nodes}: does a "
-              "link run at a lower speed?",
+             {"grep -s . /sys/class/net/*/speed /sys/class/infiniband/*/ports/*/rate   # on {nodes}: the "
+              "speed of each link, which must be the same",
               "exchange"}},
         .advice =
-            {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
+            {{"In the program, once all is set up: import gc; gc.collect(); gc.freeze(). Later collections leave these "
               "objects out. Look for code that calls gc.collect() itself.",
               "gc"},
              {"Give the data loader on {nodes} more workers (num_workers: one less than the cpus of the rank), or "

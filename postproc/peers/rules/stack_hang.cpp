@@ -482,7 +482,7 @@ class Words {
     return listed(names, kMostNames);
   }
 
-  /// "rank0 on n1 waited in gloo.allreduce (80 bytes, on communicator 1 of 2 ranks) for rank1 on n2, which did not
+  /// "rank0 on n1 waited in gloo.allreduce (80 bytes, on communicator 1 with 2 ranks) for rank1 on n2, which did not
   /// enter it and used 0.01 cpus."
   [[nodiscard]] std::string whom() const {
     const std::string call = named_call();
@@ -551,7 +551,8 @@ class Words {
     for (const QuietTime* quiet : there)
       most = most && quiet->cpus ? std::optional(std::max(*most, *quiet->cpus)) : std::nullopt;
     if (most)
-      text += fmt::format(" and {} {:.2f} cpus meanwhile", there.size() > 1 ? "each used at most" : "used", *most);
+      text +=
+          fmt::format(" and {} {} meanwhile", there.size() > 1 ? "each used at most" : "used", quantity(*most, "cpus"));
     const std::string& inside = there.front()->inside;
     const bool same =
         std::all_of(there.begin(), there.end(), [&](const QuietTime* quiet) { return quiet->inside == inside; });
@@ -629,7 +630,8 @@ void add_places(const std::vector<Rank>& ranks, const Standstill& all, const Wai
 }
 
 JobValues values_of(const Standstill& all, const Waiting& waiting) {
-  JobValues values;
+  JobValues values{{"begin", std::to_string(all.begin_utc_ns / kSecond)},
+                   {"end", std::to_string(all.end_utc_ns / kSecond + 1)}};
   for (const QuietTime* quiet : all.of_rank) {
     for (const FunctionCalls& each : quiet->calls) {
       const CallLibrary library = call_facts(each.function).library;
@@ -722,6 +724,8 @@ constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "cpu time above which a ra
 constexpr const char* kDump =
     "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
     "it stands still, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each rank executes";
+constexpr const char* kJournal =
+    "journalctl -S @{begin} -U @{end}   # on {nodes}: messages of the kernel and of services at that time";
 
 const RegisteredJobRule kHang(
     check_hang,
@@ -757,7 +761,7 @@ const RegisteredJobRule kHang(
                     "torch"},
                    "Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
                    "run out earlier on one rank."},
-        .admin_remedy = {"Look at {nodes} from that moment on: kernel log, GPUs, links, file systems."},
+        .admin_remedy = {kJournal, "Look at {nodes} from that moment on: GPUs, links, file systems."},
         .verify = {.expected = "the collectives of all ranks go on until the job ends"},
         .sources = {"https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
                     "https://docs.pytorch.org/docs/stable/distributed.html",
@@ -786,7 +790,7 @@ const RegisteredJobRule kStall(
         .user_remedy = {kDump},
         .advice = {"Find what the rank waited for at that time (other findings of that time may name it): a lock, a "
                    "download, a file server that did not answer."},
-        .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
+        .admin_remedy = {kJournal, "Look at {nodes} in that interval: stopped processes, file systems, network."},
         .verify = {.expected = "no rank stands still"},
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });

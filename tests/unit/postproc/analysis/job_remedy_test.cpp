@@ -31,7 +31,8 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
   Report report = job_of_three();
   report.findings = {differing(report.job, "n1")};
   const Remedy of_one = report.findings[0].remedy;
-  EXPECT_EQ(of_one.user, Lines{"#SBATCH --exclude=n1   # in one run: does another node differ then?"});
+  EXPECT_EQ(of_one.user,
+            Lines{"#SBATCH --exclude=n1   # in one run: if another node differs then, the program is the cause"});
   EXPECT_EQ(of_one.admin, Lines{"diff <(ssh n1 sysctl -a) <(ssh n2 sysctl -a)   # and firmware, memory, services"});
   name_nodes_in_remedies(report);
   EXPECT_EQ(report.findings[0].remedy, of_one);
@@ -39,7 +40,7 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
   report.findings[0].nodes = {"n1", "n2"};  // merged with that of another node
   name_nodes_in_remedies(report);
   EXPECT_EQ(report.findings[0].remedy.user,
-            Lines{"#SBATCH --exclude='n[1-2]'   # in one run: does another node differ then?"});
+            Lines{"#SBATCH --exclude='n[1-2]'   # in one run: if another node differs then, the program is the cause"});
   EXPECT_EQ(report.findings[0].remedy.admin,
             Lines{"diff <(ssh n1 sysctl -a) <(ssh n3 sysctl -a)   # and firmware, memory, services"});
 
@@ -76,8 +77,9 @@ TEST(JobRemedy, NamesTwoThousandNodesInOneWord) {
     report.findings[0].nodes.push_back("n" + number.insert(0, 4 - number.size(), '0'));
   }
   name_nodes_in_remedies(report);
-  EXPECT_EQ(report.findings[0].remedy.user,
-            Lines{"#SBATCH --exclude='n[0001-2000]'   # in one run: does another node differ then?"});
+  EXPECT_EQ(
+      report.findings[0].remedy.user,
+      Lines{"#SBATCH --exclude='n[0001-2000]'   # in one run: if another node differs then, the program is the cause"});
   EXPECT_EQ(report.findings[0].remedy.admin,
             Lines{"diff <(ssh n0001 sysctl -a) <(ssh login sysctl -a)   # and firmware, memory, services"});
 

@@ -716,8 +716,6 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
     const bool of_one_node = rule->kind == FindingKind::anomaly || rule->kind == FindingKind::audit;
     EXPECT_EQ(rule->check != nullptr, of_one_node) << rule->id;
     EXPECT_FALSE(rule->title.empty()) << rule->id;
-    // No remedy is possible for an unexplained episode.
-    if (rule->id == "anomaly.unexplained") continue;
     EXPECT_FALSE(rule->user_remedy.empty() && rule->advice.empty() && rule->admin_remedy.empty()) << rule->id;
     EXPECT_FALSE(rule->sources.empty()) << rule->id;
     for (const Threshold& threshold : rule->thresholds) {

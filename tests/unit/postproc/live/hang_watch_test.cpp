@@ -58,10 +58,9 @@ std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
 
 TEST(HangWatch, NamesTheRankThatNeverEntered) {
   const std::string sentence = seen_in(500);
-  EXPECT_NE(
-      sentence.find("rank0 on n01 waited in gloo.allreduce for rank1 on n01, which did not enter it and used 0.00 "
-                    "cpus meanwhile."),
-      std::string::npos)
+  EXPECT_NE(sentence.find("rank0 on n01 waited in gloo.allreduce for rank1 on n01, which did not enter it and used 0 "
+                          "cpus meanwhile."),
+            std::string::npos)
       << sentence;
 }
 
@@ -75,7 +74,7 @@ TEST(HangWatch, NamesTheCallOnceItIsWrittenToTheTrace) {
   }
   const SeenHang seen = hang_seen_in(500, "", events);
   EXPECT_TRUE(seen.detailed);
-  EXPECT_NE(seen.sentence.find("rank0 on n01 waited in gloo.allreduce (4096 bytes, on communicator 1 of 2 ranks) for "
+  EXPECT_NE(seen.sentence.find("rank0 on n01 waited in gloo.allreduce (4096 bytes, on communicator 1 with 2 ranks) for "
                                "rank1 on n01"),
             std::string::npos)
       << seen.sentence;

@@ -47,7 +47,7 @@ TEST(MatchedCalls, NameTheRankForWhichAChainOfRanksWaits) {
   EXPECT_EQ(matched->present, Indices{2});
   EXPECT_EQ(matched->calls, (std::vector<std::int64_t>{-1, -1, 5, 4}));
   EXPECT_FALSE(matched->others);
-  EXPECT_EQ(details_of(matched->call.value()), " (64 bytes, call 5 on communicator 1 of 2 ranks)");
+  EXPECT_EQ(details_of(matched->call.value()), " (64 bytes, call 5 on communicator 1 with 2 ranks)");
 }
 
 TEST(MatchedCalls, NameNobodyInACircle) {
@@ -112,7 +112,7 @@ TEST(MatchedCalls, DoNotMatchCommunicatorsThatDoNotFitTogether) {
 TEST(MatchedCalls, HaveACommonCallOnlyWhereAllAgree) {
   const Indices both = {0, 1};
   const Ranks same({{part(7, 2, 0, 3, {8})}, {part(7, 2, 1, 3, {8})}});
-  EXPECT_EQ(details_of(common_call(same.all, both).value()), " (8 bytes, call 3 on communicator 1 of 2 ranks)");
+  EXPECT_EQ(details_of(common_call(same.all, both).value()), " (8 bytes, call 3 on communicator 1 with 2 ranks)");
   const Ranks unnumbered({{part(0, 0, 0, 3, {-1})}, {part(0, 0, 0, 5, {-1})}});
   EXPECT_EQ(details_of(common_call(unnumbered.all, both).value()), " (on communicator 1)");
   EXPECT_FALSE(common_call(Ranks({{part(0, 2, 0, 3, {8})}, {part(0, 2, 1, 3, {9})}}).all, both));

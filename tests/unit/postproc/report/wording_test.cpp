@@ -48,6 +48,22 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
   }
 }
 
+TEST(Wording, CountsThreadsThatWaitedOnAverage) {
+  JobTotals totals;
+  totals.wait_share = 0.36;
+  EXPECT_EQ(used(totals), std::vector<std::string>{"on average 0.36 threads waited for a cpu"});
+  totals.wait_share = 0.996;
+  EXPECT_EQ(used(totals), std::vector<std::string>{"on average 1 thread waited for a cpu"});
+}
+
+TEST(Wording, CountsNoMoreSamplesThanAll) {
+  Report report = samples::outsider(8);
+  report.coverage.resize(1);
+  report.coverage[0].samples_expected = 414;
+  report.coverage[0].samples_present = 415;
+  EXPECT_NE(render_text(report).find(": 414 of 414 samples"), std::string::npos) << render_text(report);
+}
+
 TEST(Wording, TellsTheCostBesideALevel) {
   Finding finding;
   finding.id = "mem.swap_activity";

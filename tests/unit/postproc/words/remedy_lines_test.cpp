@@ -35,14 +35,43 @@ TEST(RemedyLines, OfUsersAreAllTyped) {
 
 /// A new program in the rule table needs a form: a program that is not in remedy_lines.cpp only shows something.
 TEST(RemedyLines, HaveAKnownFirstWord) {
-  const std::set<std::string_view> shows{
-      "amd-smi",  "cat",    "df",    "du",          "find",    "for",        "grep",      "ibstat",  "iostat",
-      "ip",       "lctl",   "lsblk", "nfsiostat",   "nstat",   "nvidia-smi", "ps",        "reveal",  "sacct",
-      "scontrol", "squeue", "tc",    "timedatectl", "timeout", "top",        "tracepath", "xpu-smi", "{python}"};
+  const std::set<std::string_view> shows{"amd-smi",     "cat",     "df",     "find",      "for",       "grep",
+                                         "ibstat",      "iostat",  "ip",     "lsblk",     "nfsiostat", "nstat",
+                                         "nvidia-smi",  "ps",      "reveal", "sacct",     "squeue",    "tc",
+                                         "timedatectl", "timeout", "top",    "tracepath", "xpu-smi",   "{python}"};
   for (const RuleSpec* rule : rules()) {
     for (const RemedyLine& line : rule->user_remedy) {
       const std::string_view word = line.text.substr(0, line.text.find(' '));
       EXPECT_EQ(form_of(line.text) == LineForm::look, shows.contains(word)) << rule->id << ": " << line.text;
+    }
+  }
+}
+
+/// A reader at night wants to know what to look for, and is asked nothing.
+TEST(RemedyLines, AskNoQuestion) {
+  for (const RuleSpec* rule : rules()) {
+    for (const auto* lines : {&rule->user_remedy, &rule->advice, &rule->admin_remedy}) {
+      for (const RemedyLine& line : *lines) {
+        const std::string text(line.text);
+        const std::string read = form_of(text) == LineForm::prose ? text : typed_line(text).comment;
+        EXPECT_EQ(read.find('?'), std::string::npos) << rule->id << ": " << text;
+        EXPECT_EQ(read.find("Ask the administrators what"), std::string::npos) << rule->id << ": " << text;
+      }
+    }
+  }
+}
+
+/// HaveAKnownFirstWord lists what a user may run; a tool in a loop may need a setting, which the comment has to name.
+TEST(RemedyLines, OfUsersTellWhatTheToolNeeds) {
+  for (const RuleSpec* rule : rules()) {
+    for (const RemedyLine& line : rule->user_remedy) {
+      const TypedLine typed = typed_line(line.text);
+      for (const char* root : {"sudo ", "dmesg", "journalctl", "sysctl ", "lctl ", "iotop", "smartctl", "systemctl "}) {
+        EXPECT_EQ(typed.command.find(root), std::string::npos) << rule->id << ": " << line.text;
+      }
+      const bool attaches =
+          typed.command.find("py-spy") != std::string::npos || typed.command.find("eu-stack") != std::string::npos;
+      EXPECT_EQ(attaches, typed.comment.find("ptrace_scope=0") != std::string::npos) << rule->id << ": " << line.text;
     }
   }
 }
@@ -136,6 +165,7 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
                                         "nvidia-smi topo ",
                                         "perfquery -C ",
                                         "ps ",
+                                        "reveal check ",
                                         "smartctl -a ",
                                         "systemctl list-timers ",
                                         "systemctl status ",

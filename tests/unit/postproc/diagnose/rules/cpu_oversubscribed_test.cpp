@@ -29,6 +29,27 @@ TEST(RuleOversubscribed, SaysHowManyThreadsShareTheCpus) {
   EXPECT_EQ(recorded(8, 3, 3.9).findings("cpu.oversubscribed").at(0).severity, Severity::notice);
 }
 
+TEST(RuleOversubscribed, AsksForTheCpusThatItsThreadsWantedIfTheNodeHasThem) {
+  const auto second_line = [](const char* online) {
+    R node = recorded(16, 12, 3.9);
+    node.begin = {{"env.SLURM_JOB_ID", "7"}, {"cpu.online", online}};
+    return node.findings("cpu.oversubscribed").at(0).remedy.user.at(1);
+  };
+  EXPECT_TRUE(second_line("0-63").starts_with("#SBATCH --cpus-per-task=16   # in place of fewer threads"))
+      << second_line("0-63");
+  EXPECT_FALSE(second_line("0-7").starts_with("#SBATCH")) << second_line("0-7");
+}
+
+TEST(RuleOversubscribed, CountsOneCpuAsOne) {
+  R node;
+  node.gauge("job.cpus_allowed", "", R::always(1)).gauge("process.threads", "rank0", R::always(7), "rank");
+  node.counter("process.wait_time", "rank0", R::always(0.8e9), "rank");
+  node.counter("process.cpu_time", "rank0", R::always(0.9e9), "rank");
+  const auto found = node.findings("cpu.oversubscribed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].runner_up.why_not.ends_with(" of the 1 cpu")) << found[0].runner_up.why_not;
+}
+
 R ranks(double threads_each, double waited_each, double used_each) {
   R node;
   node.gauge("job.cpus_allowed", "", R::always(4));

@@ -37,6 +37,20 @@ TEST(RuleThrottled, ComparesARankWithItsOwnCpuTime) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.75, 0.5) << "the 63 others may wait for it";
 }
 
+TEST(RuleThrottled, ShowsAdministratorsHowToFindAQuotaBelowOneCpu) {
+  const auto lines = [](const Snapshot& facts) {
+    R node;
+    node.counter("process.throttled_time", "rank0", R::event(0, 0.75 * kCpu), "rank")
+        .counter("job.cpu_time", "", R::event(kCpu, 0.25 * kCpu));
+    node.begin = facts;
+    return node.findings("cpu.cfs_throttled").at(0).remedy;
+  };
+  const Remedy remedy = lines({});
+  ASSERT_FALSE(remedy.admin.empty());
+  EXPECT_TRUE(remedy.admin[0].starts_with("grep -rs --include=cpu.max ")) << remedy.admin[0];
+  EXPECT_TRUE(remedy.advice.at(0).starts_with("Tell the administrators that a cpu quota ")) << remedy.advice[0];
+}
+
 TEST(RuleThrottled, FindsAQuotaThatWasThereFromTheStart) {
   R node;
   node.counter("cgroup.cpu_throttled_time", "", R::always(1.5 * kCpu)).counter("job.cpu_time", "", R::always(kCpu));

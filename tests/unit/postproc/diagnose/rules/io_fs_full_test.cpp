@@ -72,6 +72,23 @@ TEST(RuleFileSystemFull, IsAWarningWhereHardlyAnythingFits) {
   EXPECT_EQ(found[0].impact.how, "not known: failed writes were not measured");
 }
 
+TEST(RuleFileSystemFull, NamesTheOtherFileSystemWithTheMostRoom) {
+  R node;
+  const auto add = [&node](const char* place, double left) {
+    node.gauge("fs.total", place, R::always(100 * kGiB), "node").gauge("fs.available", place, R::always(left), "node");
+  };
+  add("/tmp", 612 * 1024.0);
+  add("/dev/shm", 60 * kGiB);
+  add("/home", 5 * kGiB);
+  const auto advice = [&node] { return node.findings("io.fs_full").at(0).remedy.advice.at(0); };
+  EXPECT_TRUE(
+      advice().starts_with("Write to another file system, such as that of /home, which had at least 5 GiB left:"))
+      << advice();
+  add("/scratch", 40.9 * kGiB);
+  EXPECT_NE(advice().find("that of /scratch, which had at least 40 GiB left"), std::string::npos) << advice();
+  EXPECT_TRUE(of(R::always(0)).at(0).remedy.advice.at(0).starts_with("Write to another file system: set TMPDIR"));
+}
+
 TEST(RuleFileSystemFull, CountsFilesToo) {
   const auto found = of(R::always(50 * kGiB), [](double second) { return second < 40 ? 1e6 : 0; });
   ASSERT_EQ(found.size(), 1U);

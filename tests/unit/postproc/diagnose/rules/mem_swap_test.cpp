@@ -88,8 +88,20 @@ TEST(RuleSwap, SaysWhatWasSeenWhereTheSwapOfTheJobIsNotCounted) {
   EXPECT_EQ(found[0].remedy.advice.at(0),
             "Ask for more than 202M of memory: the job had so much in memory at one time. Its part in swap was not "
             "measured.");
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  const std::vector<std::string> lines = node.findings("mem.swap_activity").at(0).remedy.user;
+  ASSERT_FALSE(lines.empty());
+  EXPECT_TRUE(lines[0].starts_with("#SBATCH --mem=1G   # at least: ")) << lines[0];
   EXPECT_EQ(of(R::event(0, kPages)).at(0).remedy.advice.at(0),
             "Ask for as much memory as the job uses: that was not measured.");
+}
+
+TEST(RuleSwap, NamesTheLimitThatTheJobReached) {
+  R node = with_own_wait(0.2e9);
+  node.gauge("group.memory_limit", "job", R::always(8.2e9));
+  const auto found = node.findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with("; the job's memory limit of 7.64 GiB was reached.")) << found[0].sentence;
 }
 
 TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {

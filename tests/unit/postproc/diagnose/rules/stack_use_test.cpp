@@ -224,6 +224,16 @@ TEST(RuleStackInputWait, NamesTheLineThatWaitsForTheLoader) {
   EXPECT_NE(found[0].sentence.find("mostly in train (train.py:40)."), std::string::npos) << found[0].sentence;
 }
 
+TEST(RuleStackInputWait, AsksForOneWorkerFewerThanTheRankHasCpus) {
+  const auto advice = [](double cpus) {
+    R node = training(24);
+    node.gauge("job.cpus_allowed", "", R::always(cpus));
+    return node.findings("stack.input_wait").at(0).remedy.advice.at(0);
+  };
+  EXPECT_NE(advice(8).find("num_workers=7,"), std::string::npos) << advice(8);
+  EXPECT_NE(advice(1).find("num_workers=N,"), std::string::npos) << advice(1);
+}
+
 TEST(RuleStackInputWait, WeighsSamplesByTheirTime) {
   R node = training(15);  // a quarter of the time
   node.events.pop_back();

@@ -339,7 +339,8 @@ TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
   const auto found = found_in(histories_of(job_that_hangs().record(), {}, standing));
   ASSERT_EQ(found.size(), 1U);
   expect_in(
-      "rank2 on n2 waited in gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks) for rank3 on n2, which did not "
+      "rank2 on n2 waited in gloo.allreduce (4096 bytes, on communicator 1 with 4 ranks) for rank3 on n2, which did "
+      "not "
       "enter it",
       found[0].sentence);
 }
@@ -365,7 +366,8 @@ TEST(RuleStackHang, NamesTheRankThatIsBehindOnACommunicatorByTheNumberOfItsCalls
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_EQ(found[0].confidence, Confidence::likely);
   expect_in(
-      "rank2 on n2 waited in ncclAllReduce (4096 bytes, call 310 on communicator 2 of 4 ranks) for rank3 on n2, which "
+      "rank2 on n2 waited in ncclAllReduce (4096 bytes, call 310 on communicator 2 with 4 ranks) for rank3 on n2, "
+      "which "
       "did not enter it",
       found[0].sentence);
   ASSERT_FALSE(found[0].evidence.empty());
@@ -399,8 +401,9 @@ TEST(RuleStackHang, TellsOfRanksThatCalledWithDifferentSizes) {
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2"}));
   expect_in(
-      "rank0 on n1, rank1 on n1, rank2 on n2 called ncclAllReduce (4096 bytes, call 309 on communicator 1 of 4 ranks), "
-      "and rank3 on n2 called ncclAllReduce (1024 bytes, call 309 on communicator 1 of 4 ranks): each waits for the "
+      "rank0 on n1, rank1 on n1, rank2 on n2 called ncclAllReduce (4096 bytes, call 309 on communicator 1 with 4 "
+      "ranks), "
+      "and rank3 on n2 called ncclAllReduce (1024 bytes, call 309 on communicator 1 with 4 ranks): each waits for the "
       "others.",
       found[0].sentence);
   ASSERT_FALSE(found[0].evidence.empty());
@@ -424,10 +427,10 @@ TEST(RuleStackHang, TellsSizesApartWhereCallsHaveNoNumbers) {
     return found.empty() ? "" : found[0].sentence;
   };
   expect_in(
-      "rank2 on n2 called gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks), and rank3 on n2 called "
-      "gloo.allreduce (1024 bytes, on communicator 1 of 4 ranks): each waits for the others.",
+      "rank2 on n2 called gloo.allreduce (4096 bytes, on communicator 1 with 4 ranks), and rank3 on n2 called "
+      "gloo.allreduce (1024 bytes, on communicator 1 with 4 ranks): each waits for the others.",
       sentence_with({1024, 80, 2048, 80}));
-  expect_in("all 4 ranks were in gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks), and it did not end.",
+  expect_in("all 4 ranks were in gloo.allreduce (4096 bytes, on communicator 1 with 4 ranks), and it did not end.",
             sentence_with({4096, 80, 4096, 80}));
   // Two threads of a rank reduce two parts of the gradients in either order.
   expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", sentence_with({80, 4096, 80, 4096}));
@@ -464,7 +467,7 @@ TEST(RuleStackHang, NamesNoRankThatIsNoMemberOfTheCommunicator) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].instances.empty());
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n1"});
-  expect_in("all 2 ranks were in gloo.allreduce (4096 bytes, on communicator 2 of 2 ranks), and it did not end.",
+  expect_in("all 2 ranks were in gloo.allreduce (4096 bytes, on communicator 2 with 2 ranks), and it did not end.",
             found[0].sentence);
   for (RankCalls& rank : histories[0].ranks) rank.quiet.back().inside.clear();
   EXPECT_TRUE(found_in(histories).empty()) << "they have come back";
@@ -482,7 +485,8 @@ TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   expect_in(
-      "all 4 recorded ranks were in gloo.allreduce (4096 bytes, on communicator 1 of 20 ranks), and it did not end; 16 "
+      "all 4 recorded ranks were in gloo.allreduce (4096 bytes, on communicator 1 with 20 ranks), and it did not end; "
+      "16 "
       "others of the communicator were not recorded.",
       found[0].sentence);
   found = found_with(4);
