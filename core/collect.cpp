@@ -23,6 +23,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/random_hex.h"
 
 namespace reveal {
 namespace {
@@ -32,6 +33,7 @@ constexpr std::int64_t kLate = 10'000'000;
 constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
 constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
+constexpr std::size_t kTraceIdBytes = 16;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 // The kernel's own bound of the wall clock's error; without a synchronised clock it grows to 16 s.
@@ -135,6 +137,7 @@ class Collection {
     }
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
+    if (fs_.live()) header.trace_id = random_hex(kTraceIdBytes);
     Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header,
                        {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});

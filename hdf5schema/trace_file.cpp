@@ -230,6 +230,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "node", header.node);
     set_attribute(root, "command", header.command);
     if (!header.run_key.empty()) set_attribute(root, "run_key", header.run_key);
+    if (!header.trace_id.empty()) set_attribute(root, "trace_id", header.trace_id);
     set_attribute(root, "tool_version", header.tool_version);
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);

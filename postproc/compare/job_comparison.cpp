@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/report/job_ending.h"
@@ -347,9 +348,9 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
   return causes;
 }
 
-/// A copy has the same. Two runs that began at once on one node, on the same tick, may have used the same amounts, as
-/// one that sleeps; then their collectors did not.
-std::string identity_of_run(const Report& report) {
+/// Amounts that tell runs apart whose traces have no ids. Two that began at once on one node, on the same tick, may
+/// have used the same amounts, as one that sleeps; then their collectors did not.
+std::string amounts_of_run(const Report& report) {
   const ReportJob& job = report.job;
   std::string identity = fmt::format("{}\n{}\n{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns, job.end_utc_ns,
                                      job.ran_seconds.value_or(0));
@@ -363,14 +364,32 @@ std::string identity_of_run(const Report& report) {
   return identity;
 }
 
+std::span<const std::string> trace_ids_of(const Report& report) {
+  const std::span<const std::string> ids = report.job.trace_ids;
+  return ids.first(std::min(ids.size(), kMostTraceIds));
+}
+
+/// Reports of older traces, and of replays, have no ids.
+bool hold_the_same_run(const Report& a, const Report& b) {
+  const std::span<const std::string> ids = trace_ids_of(a);
+  const std::span<const std::string> others = trace_ids_of(b);
+  if (!ids.empty() && !others.empty()) {
+    return std::find_first_of(ids.begin(), ids.end(), others.begin(), others.end()) != ids.end();
+  }
+  return a.job.begin_utc_ns != 0 && a.job.begin_utc_ns == b.job.begin_utc_ns && amounts_of_run(a) == amounts_of_run(b);
+}
+
 void refuse_doubles(const Runs& before, const Runs& after) {
-  std::map<std::string, std::string> known;
+  std::vector<const ComparedRun*> known;
+  known.reserve(before.size() + after.size());
   for (const Runs* side : {&before, &after}) {
     for (const ComparedRun& run : *side) {
-      const ReportJob& job = run.report.job;
-      if (job.begin_utc_ns == 0) continue;
-      const auto [at, is_new] = known.emplace(identity_of_run(run.report), run.directory);
-      if (!is_new) throw Error(fmt::format("{} and {} hold the same run", at->second, run.directory));
+      const auto same = std::find_if(known.begin(), known.end(), [&run](const ComparedRun* earlier) {
+        return hold_the_same_run(earlier->report, run.report);
+      });
+      if (same != known.end())
+        throw Error(fmt::format("{} and {} hold the same run", (*same)->directory, run.directory));
+      known.push_back(&run);
     }
   }
 }

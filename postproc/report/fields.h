@@ -58,6 +58,7 @@ void fields(auto& v, Visited<decltype(v), ReportJob>& job) {
   v("oom_kills", job.oom_kills);
   v.word("command", job.command);
   v.word("run_key", job.run_key);
+  if_any(v, "trace_ids", job.trace_ids);
   v.pairs("tags", job.tags, "key", "value");
 }
 

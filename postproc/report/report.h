@@ -23,13 +23,17 @@ namespace reveal {
 
 inline constexpr std::string_view kReportSchema = "reveal.report/1";
 
+/// Two reports of one job share some of them, also where one of the reports was made without a late node.
+inline constexpr std::size_t kMostTraceIds = 16;
+
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
   std::optional<double>
       ran_seconds;  // run time of the command, if its launcher measured it; a trace begins later and ends earlier
-  std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
-  std::string run_key;              // the command, hashed; "" when unknown
+  std::optional<double> oom_kills;     // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                 // the command, hashed; "" when unknown
+  std::vector<std::string> trace_ids;  // the smallest ids of its traces, sorted
   std::vector<std::string> nodes;
   std::vector<std::string> nodes_missing;  // nodes of the job without a usable trace
   std::int64_t begin_utc_ns = 0;

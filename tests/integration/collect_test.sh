@@ -151,7 +151,10 @@ def increments(trace, path, metric, instance=""):
     return trace[path][row, :]
 
 MISSING = np.iinfo(np.int64).min
-with h5py.File("job.h5") as job, h5py.File("replay.h5") as replay:
+with h5py.File("job.h5") as job, h5py.File("signal.h5") as other, h5py.File("replay.h5") as replay:
+    ids = {bytes(trace.attrs["trace_id"]) for trace in (job, other)}
+    assert len(ids) == 2 and all(len(bytes.fromhex(one.decode())) == 16 for one in ids), ids
+    assert "trace_id" not in replay.attrs, "a replay is the recording's run"
     used = increments(job, "job/cpu", "job.cpu_time")
     used = used[used != MISSING]
     assert (used >= 0).all(), "the job's CPU time fell"

@@ -306,6 +306,33 @@ TEST(JobComparison, KnowsRunsApartThatBeganAtOnce) {
   EXPECT_EQ(compare_jobs({run}, {other}).change, TimeChange::not_known);
 }
 
+TEST(JobComparison, KnowsRunsApartByTheIdsOfTheirTraces) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun other = run;
+  run.report.job.trace_ids = {"0a", "1b"};
+  other.report.job.trace_ids = {"2c", "3d"};
+  EXPECT_EQ(compare_jobs({run}, {other}).change, TimeChange::not_known) << "equal in all amounts";
+}
+
+TEST(JobComparison, KnowsACopyByTheIdOfOneTrace) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun later = run;  // made again, by another version and with a node that was late
+  run.report.job.trace_ids = {"1b"};
+  later.report.job.trace_ids = {"0a", "1b"};
+  later.report.job.begin_utc_ns -= kSecond;
+  later.report.job.nodes = {"n01", "n02"};
+  EXPECT_THROW(static_cast<void>(compare_jobs({run}, {later})), Error);
+}
+
+TEST(JobComparison, ComparesAmountsWhereOneReportHasNoIds) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun copy = run;
+  run.report.job.trace_ids = {"1b"};
+  EXPECT_THROW(static_cast<void>(compare_jobs({run}, {copy})), Error);
+  copy.report.job.ran_seconds = 80.01;
+  EXPECT_EQ(compare_jobs({run}, {copy}).change, TimeChange::not_known);
+}
+
 TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   ComparedRun before = healthy_run(80);
   ComparedRun after = healthy_run(94);
