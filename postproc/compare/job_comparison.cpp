@@ -430,12 +430,33 @@ void note_differences(const Runs& before, const Runs& after, std::vector<std::st
   }
 }
 
+/// One line for all of them, with the shortest of their reasons: short runs are often many.
+void note_not_judged(const Runs& before, const Runs& after, std::vector<std::string>& notes) {
+  constexpr std::size_t kLongestReason = 120;
+  std::vector<std::string> directories;
+  std::string reason;
+  for (const Runs* side : {&before, &after}) {
+    for (const ComparedRun& run : *side) {
+      if (was_judged(run.report)) continue;
+      directories.push_back(run.directory);
+      const std::string& sentence = run.report.verdict.sentence;
+      if (!sentence.empty() && (reason.empty() || sentence.size() < reason.size())) reason = sentence;
+    }
+  }
+  if (directories.empty()) return;
+  if (reason.ends_with('.')) reason.pop_back();
+  if (!reason.empty()) reason = " (" + shortened(reason, kLongestReason) + ")";
+  notes.push_back(directories.size() == 1
+                      ? fmt::format("{} could not be judged{}: its causes are not known", directories[0], reason)
+                      : fmt::format("{} runs could not be judged{}: their causes are not known: {}", directories.size(),
+                                    reason, listed(directories, 4)));
+}
+
 void note_left_out(const Runs& runs, bool reported, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
     const bool failed = has_failed(run.report.job);
     const bool untimed = !failed && !run_seconds(run.report, reported);
     if (failed) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report)) notes.push_back(run.directory + " could not be judged: its causes are not known");
     if (run.report.partial) {
       notes.push_back(run.directory + " is incomplete: part of its data is missing" +
                       (untimed ? ", so its recorded time is not compared" : ""));
@@ -511,6 +532,7 @@ JobComparison compare_jobs(const std::vector<ComparedRun>& before, const std::ve
   comparison.anomalous = anomalous_shares(before, after);
   comparison.causes = compare_causes(before, after);
   note_differences(before, after, comparison.notes);
+  note_not_judged(before, after, comparison.notes);
   note_left_out(before, reported, comparison.notes);
   note_left_out(after, reported, comparison.notes);
   return comparison;
