@@ -358,8 +358,8 @@ std::string amounts_of_run(const Report& report) {
   for (const NodeOverhead& own : report.overhead)
     identity += fmt::format("\n{} {}", own.cpu_percent_of_core.value_or(0), own.bytes_per_second.value_or(0));
   if (report.totals.empty()) return identity;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    identity += fmt::format("\n{}", (report.totals.front().*member).value_or(0));
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    identity += fmt::format("\n{}", (report.totals.front().*total.value).value_or(0));
   }
   return identity;
 }

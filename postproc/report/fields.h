@@ -80,7 +80,7 @@ void fields(auto& v, Visited<decltype(v), NodeCoverage>& coverage) {
 void fields(auto& v, Visited<decltype(v), JobTotals>& totals) {
   v.word("node", totals.node);
   v("nodes_measured", totals.nodes);
-  for (const auto& [key, member] : kTotalsNumbers) v.noted(key, totals.*member, totals.notes);
+  for (const TotalsNumber& total : kTotalsNumbers) v.noted(total.key, totals.*total.value, totals.notes);
 }
 
 void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {
