@@ -38,6 +38,8 @@ expect_error 2 'did you mean "memory"?' --output x.h5 --probes memmory --duratio
 expect_error 2 '--output FILE is missing'
 expect_error 2 'expected a time' --output x.h5 --interval fast
 expect_error 2 'expected key=value' --output x.h5 --tag nothing
+expect_error 2 '--node a/b: expected a name' --output x.h5 --node a/b
+expect_error 2 '--node ..: expected a name' --output x.h5 --node ..
 expect_error 2 'pid:N, run:DIR or slurm:ID' --output x.h5 --job 4711
 expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
