@@ -84,16 +84,15 @@ class ReplayTicks {
 // A trace that ends in an error before its first row is not worth a file.
 class Beginning {
  public:
-  explicit Beginning(const std::filesystem::path& trace) : part_(trace.string() + ".part") {
-    std::error_code ignored;
-    if (std::filesystem::exists(part_, ignored)) part_.clear();  // not ours
-  }
+  Beginning() = default;
   ~Beginning() {
     std::error_code ignored;
     if (!part_.empty()) std::filesystem::remove(part_, ignored);
   }
   Beginning(const Beginning&) = delete;
   Beginning& operator=(const Beginning&) = delete;
+  /// Before, a file of this name is another collector's.
+  void made(const std::filesystem::path& trace) { part_ = trace.string() + ".part"; }
   void done() { kept_ = std::exchange(part_, {}); }
   void give_up() { part_ = kept_; }
 
@@ -138,9 +137,10 @@ class Collection {
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
     if (fs_.live()) header.trace_id = random_hex(kTraceIdBytes);
-    Beginning beginning(options_.output);
+    Beginning beginning;
     TraceWriter writer(options_.output, header,
                        {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});
+    beginning.made(options_.output);
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));

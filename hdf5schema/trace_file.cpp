@@ -213,8 +213,10 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
   impl_->place = path.string();
+  bool made = false;
   try {
     impl_->file = group.empty() ? create_file(path, impl_->live) : open_file(path);
+    made = group.empty();
     if (!group.empty()) {
       impl_->root = "/" + group;
       static_cast<void>(create_group(group_of(impl_->file, group), group.substr(group.find_last_of('/') + 1)));
@@ -257,7 +259,9 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
       if (!root.attrExists(name)) set_attribute(root, name.c_str(), value);
     }
   } catch (...) {
-    throw as_error(impl_->place);
+    const Error error = as_error(impl_->place);
+    if (made) ::unlink(path.c_str());
+    throw error;
   }
 }
 

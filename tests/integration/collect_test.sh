@@ -75,6 +75,18 @@ for name in (name for name in facts if name.startswith("address.")):
 [ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
 expect_error 1 'a.h5' --output a.h5 --duration 1s
 
+# Of two that start at once on one file, one records, and the other leaves its file alone.
+for round in 1 2 3 4 5 6 7 8; do
+  "$collect" --output "twin$round.h5" --probes memory --duration 200ms 2>twin1.err &
+  first=$!
+  "$collect" --output "twin$round.h5" --probes memory --duration 200ms 2>twin2.err
+  second=$?
+  wait $first
+  first=$?
+  [ $((first + second)) = 1 ] || fail "twins: status $first and $second: $(cat twin?.err)"
+  [ -f "twin$round.h5" ] && [ ! -e "twin$round.h5.part" ] || fail "twins left $(echo twin$round.h5*)"
+done
+
 # The end of the job is the end of the trace; few open files are enough.
 (ulimit -n 40; exec "$collect" --output few.h5 --duration 1s) || fail "with 40 files"
 # It starts nothing and rests while the collector starts: of what is read several times before the first tick, a
