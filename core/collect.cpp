@@ -23,6 +23,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/random_hex.h"
 
 namespace reveal {
 namespace {
@@ -32,6 +33,7 @@ constexpr std::int64_t kLate = 10'000'000;
 constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
 constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
+constexpr std::size_t kTraceIdBytes = 16;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 // The kernel's own bound of the wall clock's error; without a synchronised clock it grows to 16 s.
@@ -82,16 +84,15 @@ class ReplayTicks {
 // A trace that ends in an error before its first row is not worth a file.
 class Beginning {
  public:
-  explicit Beginning(const std::filesystem::path& trace) : part_(trace.string() + ".part") {
-    std::error_code ignored;
-    if (std::filesystem::exists(part_, ignored)) part_.clear();  // not ours
-  }
+  Beginning() = default;
   ~Beginning() {
     std::error_code ignored;
     if (!part_.empty()) std::filesystem::remove(part_, ignored);
   }
   Beginning(const Beginning&) = delete;
   Beginning& operator=(const Beginning&) = delete;
+  /// Before, a file of this name is another collector's.
+  void made(const std::filesystem::path& trace) { part_ = trace.string() + ".part"; }
   void done() { kept_ = std::exchange(part_, {}); }
   void give_up() { part_ = kept_; }
 
@@ -135,9 +136,11 @@ class Collection {
     }
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
-    Beginning beginning(options_.output);
+    if (fs_.live()) header.trace_id = random_hex(kTraceIdBytes);
+    Beginning beginning;
     TraceWriter writer(options_.output, header,
                        {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});
+    beginning.made(options_.output);
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));

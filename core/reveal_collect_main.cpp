@@ -218,8 +218,8 @@ void finish(CommandLine& line) {
   }
   if (collect.header.node.empty()) collect.header.node = process_environment("SLURMD_NODENAME");
   if (collect.header.node.empty()) collect.header.node = short_host_name();
-  if (collect.header.node.find('/') != std::string::npos)
-    throw UsageError("--node " + collect.header.node + ": a node name must not contain /");
+  if (!is_file_name(collect.header.node))
+    throw UsageError("--node " + collect.header.node + ": expected a name without /, as files have");
   if (collect.header.job_id.empty()) collect.header.job_id = process_environment("SLURM_JOB_ID");
   if (collect.header.job_name.empty()) collect.header.job_name = process_environment("SLURM_JOB_NAME");
   collect.header.cluster = process_environment("SLURM_CLUSTER_NAME");

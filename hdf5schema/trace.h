@@ -26,8 +26,9 @@ struct TraceHeader {
   std::string user;
   std::string cluster;
   std::string node;
-  std::string command;  // program name only; arguments may be secrets
-  std::string run_key;  // the command: a hash of program and arguments, or "name:TEXT"; "" when unknown
+  std::string command;   // program name only; arguments may be secrets
+  std::string run_key;   // the command: a hash of program and arguments, or "name:TEXT"; "" when unknown
+  std::string trace_id;  // 32 random hexadecimal digits that copies keep; "" in older traces and in replays
   std::string tool_version;
   std::chrono::nanoseconds interval{};
   std::int64_t begin_utc_ns = 0;

@@ -213,8 +213,10 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
   impl_->place = path.string();
+  bool made = false;
   try {
     impl_->file = group.empty() ? create_file(path, impl_->live) : open_file(path);
+    made = group.empty();
     if (!group.empty()) {
       impl_->root = "/" + group;
       static_cast<void>(create_group(group_of(impl_->file, group), group.substr(group.find_last_of('/') + 1)));
@@ -230,6 +232,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "node", header.node);
     set_attribute(root, "command", header.command);
     if (!header.run_key.empty()) set_attribute(root, "run_key", header.run_key);
+    if (!header.trace_id.empty()) set_attribute(root, "trace_id", header.trace_id);
     set_attribute(root, "tool_version", header.tool_version);
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
@@ -256,7 +259,9 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
       if (!root.attrExists(name)) set_attribute(root, name.c_str(), value);
     }
   } catch (...) {
-    throw as_error(impl_->place);
+    const Error error = as_error(impl_->place);
+    if (made) ::unlink(path.c_str());
+    throw error;
   }
 }
 

@@ -317,6 +317,7 @@ void TraceReader::Impl::read_header() {
   header.node = text_attribute(root, "node");
   header.command = text_attribute(root, "command");
   header.run_key = text_attribute(root, "run_key");
+  header.trace_id = text_attribute(root, "trace_id");
   header.tool_version = text_attribute(root, "tool_version");
   header.interval = seconds_attribute(root, "interval");
   const std::int64_t begin_utc_ns = int_attribute(root, "begin_utc_ns", 0);

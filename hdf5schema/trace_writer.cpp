@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/trace_halves.h"
 #include "hdf5schema/deflate_runs.h"
@@ -185,6 +186,17 @@ struct TraceWriter::Impl {
   void note(std::int64_t time_ns, std::string_view code, std::string_view text);
 };
 
+namespace {
+
+/// The message of HDF5 is "unable to open file" for most reasons; errno has the reason. Throws Error, or makes the
+/// file.
+void explain_refused(const std::filesystem::path& part) {
+  const Descriptor file(::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) throw system_error(part.string(), errno);
+}
+
+}  // namespace
+
 TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& header, Limits limits)
     : impl_(std::make_unique<Impl>()) {
   impl_->path = path;
@@ -197,16 +209,17 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
     if (std::filesystem::exists(std::filesystem::symlink_status(taken, ignored)))
       throw Error(taken.string() + ": exists already and is not overwritten");
   }
-  // The message of HDF5 is "unable to open file" for most reasons; errno has the reason.
-  const int descriptor = ::open(impl_->part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) throw system_error(impl_->part.string(), errno);
-  ::close(descriptor);
-  std::filesystem::remove(impl_->part);
-  impl_->file = std::make_unique<TraceFile>(impl_->part, header);
-  impl_->disk = std::make_unique<DiskSpace>(impl_->part);
   impl_->events.reserve(kEventSlots);
   for_each_table(impl_->tables, [](auto& table) { table.rows.reserve(kRowSlots); });
   impl_->clocks.reserve(kClockSlots);
+  try {
+    impl_->file = std::make_unique<TraceFile>(impl_->part, header);  // one of two writers makes it
+    impl_->disk = std::make_unique<DiskSpace>(impl_->part);
+  } catch (const Error&) {
+    if (!impl_->file) explain_refused(impl_->part);
+    ::unlink(impl_->part.c_str());
+    throw;
+  }
 }
 
 TraceWriter::~TraceWriter() {

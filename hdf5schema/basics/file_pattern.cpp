@@ -44,6 +44,11 @@ std::string file_name_part(std::string_view text) {
   return part;
 }
 
+bool is_file_name(std::string_view name) noexcept {
+  constexpr std::string_view kNever("/\0", 2);
+  return !name.empty() && name != "." && name != ".." && name.find_first_of(kNever) == std::string_view::npos;
+}
+
 std::string expand_pattern(std::string_view pattern, const Environment& environment) {
   const auto first_set = [&](std::initializer_list<const char*> names) {
     for (const char* name : names) {

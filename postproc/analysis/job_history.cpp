@@ -80,8 +80,9 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   // A user who changes the work of a run on purpose can mark this: --tag baseline=2 begins a history of its own.
   record.key = text_hash(fmt::format("2\n{}\n{}\n{}\n{}{}", identity.text, record.nodes, record.ranks,
                                      tag_of(job, "baseline"), job.cluster.empty() ? "" : "\n" + job.cluster));
-  record.run_id =
-      text_hash(fmt::format("{}\n{}\n{}\n{}", job.cluster, job.id, job.restart.value_or(0), job.begin_utc_ns));
+  // Steps that a batch script starts beside each other may begin on one tick.
+  record.run_id = text_hash(fmt::format("{}\n{}\n{}\n{}{}", job.cluster, job.id, job.restart.value_or(0),
+                                        job.begin_utc_ns, job.trace_ids.empty() ? "" : "\n" + job.trace_ids.front()));
   record.begin_utc_ns = job.begin_utc_ns;
   record.seconds = seconds_of(job);
   // The nodes that do the job's main work; a driver's numbers would only blur theirs.

@@ -142,8 +142,8 @@ std::string not_measured_note(const JobTotals& used) {
       {"read_bytes", "reading"}, {"written_bytes", "writing"}, {"network_bytes", "communicating"}};
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const auto& [key, word] : kActivities) {
-    for (const auto& [name, member] : kTotalsNumbers) {
-      if (std::string_view(name) != key || (used.*member)) continue;
+    for (const TotalsNumber& total : kTotalsNumbers) {
+      if (std::string_view(total.key) != key || (used.*total.value)) continue;
       const auto note = used.notes.find(key);
       by_reason[note == used.notes.end() ? "" : note->second].emplace_back(word);
     }

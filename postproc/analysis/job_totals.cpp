@@ -10,11 +10,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/telemetry/snapshot_facts.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
@@ -189,8 +191,8 @@ std::optional<double> positive(std::string_view text) {
 
 /// The number and, beside it, where it comes from or why there is none.
 void put(JobTotals& totals, const char* key, std::optional<double> value, const std::string& note) {
-  for (const auto& [name, member] : kTotalsNumbers) {
-    if (std::string_view(name) == key) totals.*member = value;
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    if (std::string_view(total.key) == key) totals.*total.value = value;
   }
   if (!note.empty()) totals.notes[key] = note;
 }
@@ -267,7 +269,12 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
   put(totals, "memory_limit", limit, limit ? from : "not measured");
 }
 
-constexpr const char* kOfGpus[] = {"gpu_used_share", "gpu_memory_peak", "gpu_memory_total", "gpu_energy_joules"};
+/// Whatever is known of the number of GPUs, nothing else is.
+void put_no_gpu_values(JobTotals& totals, const std::string& note) {
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    if (total.is_of_gpus() && total.value != &JobTotals::gpus) put(totals, total.key, std::nullopt, note);
+  }
+}
 
 /// Null if one of the GPUs has no mean.
 void put_gpu_use(const Node& node, const std::map<std::string, GpuTotals>& gpus, JobTotals& totals) {
@@ -333,17 +340,15 @@ void put_gpus(const Node& node, JobTotals& totals) {
   if (gpus.empty()) {
     const std::string absent = node.gpu_gaps(false);
     put(totals, "gpus", std::nullopt, !gaps.empty() ? gaps : !absent.empty() ? absent : "not measured");
-    for (const char* key : kOfGpus) put(totals, key, std::nullopt, "no GPU of the job was measured");
+    put_no_gpu_values(totals, "no GPU of the job was measured");
     return;
   }
   put(totals, "gpus", static_cast<double>(gpus.size()),
       "GPUs of the job that were measured" + (gaps.empty() ? "" : " (" + gaps + ")"));
   for (const auto& [gpu, measured] : gpus) {
     if (!node.is_divided_gpu(gpu)) continue;
-    for (const char* key : kOfGpus) {
-      put(totals, key, std::nullopt,
-          gpu + " is divided into parts: the driver's values are those of the whole GPU, not the job's");
-    }
+    const std::string why = " is divided into parts: the driver's values are those of the whole GPU, not the job's";
+    put_no_gpu_values(totals, gpu + why);
     return;
   }
   put_gpu_use(node, gpus, totals);
@@ -448,6 +453,22 @@ void put_node(const Node& node, bool shared, JobTotals& totals) {
                : "the node's cpus");
 }
 
+using NotesOfNodes = std::map<std::string_view, std::vector<std::string>>;
+
+/// "the cpus and memory (on n[01-03]); the cpus (on n04)": the note of most nodes first.
+std::string with_nodes(const NotesOfNodes& notes) {
+  constexpr std::size_t kMostNotes = 3;
+  std::vector<const NotesOfNodes::value_type*> sorted;
+  sorted.reserve(notes.size());
+  for (const auto& note : notes) sorted.push_back(&note);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
+  std::vector<std::string> parts;
+  parts.reserve(sorted.size());
+  for (const auto* note : sorted) parts.push_back(fmt::format("{} (on {})", note->first, node_list(note->second)));
+  return listed(parts, kMostNotes, "; ");
+}
+
 /// A limit is that of a node or of a GPU: sums would hide the one that nearly reached it.
 void take_fullest(std::span<const JobTotals> nodes, std::initializer_list<const char*> keys,
                   std::optional<double> JobTotals::*peak, std::optional<double> JobTotals::*limit, JobTotals& whole) {
@@ -522,23 +543,27 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
   for (const JobTotals& node : nodes) {
     if (node.cpus_owned && node.seconds) cpu_time_owned += *node.cpus_owned * *node.seconds;
   }
-  for (const auto& [key, member] : kTotalsNumbers) {
-    const bool of_all = std::string_view(key) == "seconds" || std::string_view(key) == "steps" ||
-                        std::string_view(key) == "iteration_seconds";  // not of each
-    const bool of_gpus = std::string_view(key).starts_with("gpu");
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    const std::string_view key = total.key;
+    const bool of_all = key == "seconds" || key == "steps" || key == "iteration_seconds";  // not of each
+    NotesOfNodes notes;
     std::optional<double> sum;
     for (const JobTotals& node : nodes) {
-      if (of_gpus && has_gpus && !node.gpus) continue;  // a node without GPUs is no gap
-      if (const auto note = node.notes.find(key); note != node.notes.end()) whole.notes[key] = note->second;
-      const std::optional<double>& value = node.*member;
+      if (total.is_of_gpus() && has_gpus && !node.gpus) continue;  // a node without GPUs is no gap
+      const auto note = node.notes.find(total.key);
+      const std::optional<double>& value = node.*total.value;
       if (!value) {
         sum.reset();
-        if (nodes.size() > 1) whole.notes[key] = fmt::format("{} (on {})", whole.notes[key], node.node);
+        notes.clear();
+        notes[note == node.notes.end() ? kNotMeasured : std::string_view(note->second)].push_back(node.node);
         break;
       }
+      if (note != node.notes.end()) notes[note->second].push_back(node.node);
       sum = of_all ? std::max(sum.value_or(0), *value) : sum.value_or(0) + *value;
     }
-    whole.*member = sum;
+    whole.*total.value = sum;
+    const bool names_nodes = nodes.size() > 1 && (!sum || notes.size() > 1);
+    if (!notes.empty()) whole.notes[total.key] = names_nodes ? with_nodes(notes) : std::string(notes.begin()->first);
   }
   whole.cpu_used_share.reset();
   if (whole.cpu_seconds && whole.cpus_owned && cpu_time_owned > 0) {

@@ -36,6 +36,7 @@ constexpr std::size_t kMostMaps = 32;
 void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
   if (!summaries.empty()) job = summaries.front().part.job;
   job.oom_kills.reset();
+  job.trace_ids.clear();
   job.nodes.clear();
   job.nodes.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) {
@@ -43,9 +44,13 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
     job.begin_utc_ns = std::min(job.begin_utc_ns, theirs.begin_utc_ns);
     job.end_utc_ns = std::max(job.end_utc_ns, theirs.end_utc_ns);
     if (theirs.oom_kills) job.oom_kills = job.oom_kills.value_or(0) + *theirs.oom_kills;
+    job.trace_ids.insert(job.trace_ids.end(), theirs.trace_ids.begin(), theirs.trace_ids.end());
     job.nodes.push_back(summary.node);
   }
   std::sort(job.nodes.begin(), job.nodes.end());
+  std::sort(job.trace_ids.begin(), job.trace_ids.end());
+  job.trace_ids.erase(std::unique(job.trace_ids.begin(), job.trace_ids.end()), job.trace_ids.end());
+  if (job.trace_ids.size() > kMostTraceIds) job.trace_ids.resize(kMostTraceIds);
 }
 
 /// A rule that could be checked on one node counts as checked; the reason of the others still gets a line.

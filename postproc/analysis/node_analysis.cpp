@@ -185,6 +185,7 @@ void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   job.cluster = trace.header.cluster;
   job.command = trace.header.command;
   job.run_key = trace.header.run_key;
+  if (!trace.header.trace_id.empty()) job.trace_ids = {trace.header.trace_id};
   job.nodes = {telemetry.node};
   job.tags = trace.header.tags;
   job.begin_utc_ns = telemetry.begin_utc_ns;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/report/job_ending.h"
@@ -347,9 +348,9 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
   return causes;
 }
 
-/// A copy has the same. Two runs that began at once on one node, on the same tick, may have used the same amounts, as
-/// one that sleeps; then their collectors did not.
-std::string identity_of_run(const Report& report) {
+/// Amounts that tell runs apart whose traces have no ids. Two that began at once on one node, on the same tick, may
+/// have used the same amounts, as one that sleeps; then their collectors did not.
+std::string amounts_of_run(const Report& report) {
   const ReportJob& job = report.job;
   std::string identity = fmt::format("{}\n{}\n{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns, job.end_utc_ns,
                                      job.ran_seconds.value_or(0));
@@ -357,20 +358,38 @@ std::string identity_of_run(const Report& report) {
   for (const NodeOverhead& own : report.overhead)
     identity += fmt::format("\n{} {}", own.cpu_percent_of_core.value_or(0), own.bytes_per_second.value_or(0));
   if (report.totals.empty()) return identity;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    identity += fmt::format("\n{}", (report.totals.front().*member).value_or(0));
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    identity += fmt::format("\n{}", (report.totals.front().*total.value).value_or(0));
   }
   return identity;
 }
 
+std::span<const std::string> trace_ids_of(const Report& report) {
+  const std::span<const std::string> ids = report.job.trace_ids;
+  return ids.first(std::min(ids.size(), kMostTraceIds));
+}
+
+/// Reports of older traces, and of replays, have no ids.
+bool hold_the_same_run(const Report& a, const Report& b) {
+  const std::span<const std::string> ids = trace_ids_of(a);
+  const std::span<const std::string> others = trace_ids_of(b);
+  if (!ids.empty() && !others.empty()) {
+    return std::find_first_of(ids.begin(), ids.end(), others.begin(), others.end()) != ids.end();
+  }
+  return a.job.begin_utc_ns != 0 && a.job.begin_utc_ns == b.job.begin_utc_ns && amounts_of_run(a) == amounts_of_run(b);
+}
+
 void refuse_doubles(const Runs& before, const Runs& after) {
-  std::map<std::string, std::string> known;
+  std::vector<const ComparedRun*> known;
+  known.reserve(before.size() + after.size());
   for (const Runs* side : {&before, &after}) {
     for (const ComparedRun& run : *side) {
-      const ReportJob& job = run.report.job;
-      if (job.begin_utc_ns == 0) continue;
-      const auto [at, is_new] = known.emplace(identity_of_run(run.report), run.directory);
-      if (!is_new) throw Error(fmt::format("{} and {} hold the same run", at->second, run.directory));
+      const auto same = std::find_if(known.begin(), known.end(), [&run](const ComparedRun* earlier) {
+        return hold_the_same_run(earlier->report, run.report);
+      });
+      if (same != known.end())
+        throw Error(fmt::format("{} and {} hold the same run", (*same)->directory, run.directory));
+      known.push_back(&run);
     }
   }
 }
@@ -411,12 +430,33 @@ void note_differences(const Runs& before, const Runs& after, std::vector<std::st
   }
 }
 
+/// One line for all of them, with the shortest of their reasons: short runs are often many.
+void note_not_judged(const Runs& before, const Runs& after, std::vector<std::string>& notes) {
+  constexpr std::size_t kLongestReason = 120;
+  std::vector<std::string> directories;
+  std::string reason;
+  for (const Runs* side : {&before, &after}) {
+    for (const ComparedRun& run : *side) {
+      if (was_judged(run.report)) continue;
+      directories.push_back(run.directory);
+      const std::string& sentence = run.report.verdict.sentence;
+      if (!sentence.empty() && (reason.empty() || sentence.size() < reason.size())) reason = sentence;
+    }
+  }
+  if (directories.empty()) return;
+  if (reason.ends_with('.')) reason.pop_back();
+  if (!reason.empty()) reason = " (" + shortened(reason, kLongestReason) + ")";
+  notes.push_back(directories.size() == 1
+                      ? fmt::format("{} could not be judged{}: its causes are not known", directories[0], reason)
+                      : fmt::format("{} runs could not be judged{}: their causes are not known: {}", directories.size(),
+                                    reason, listed(directories, 4)));
+}
+
 void note_left_out(const Runs& runs, bool reported, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
     const bool failed = has_failed(run.report.job);
     const bool untimed = !failed && !run_seconds(run.report, reported);
     if (failed) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report)) notes.push_back(run.directory + " could not be judged: its causes are not known");
     if (run.report.partial) {
       notes.push_back(run.directory + " is incomplete: part of its data is missing" +
                       (untimed ? ", so its recorded time is not compared" : ""));
@@ -492,6 +532,7 @@ JobComparison compare_jobs(const std::vector<ComparedRun>& before, const std::ve
   comparison.anomalous = anomalous_shares(before, after);
   comparison.causes = compare_causes(before, after);
   note_differences(before, after, comparison.notes);
+  note_not_judged(before, after, comparison.notes);
   note_left_out(before, reported, comparison.notes);
   note_left_out(after, reported, comparison.notes);
   return comparison;

@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/utc_offset.h"
 #include "postproc/telemetry/grid.h"
@@ -164,7 +165,9 @@ bool LiveTrace::worth_opening(Time now) {
 void LiveTrace::read_trace(const std::filesystem::path& path) {
   const TraceReader reader(path, TraceReader::Check::names);
   if (!opened_) {
+    std::string node = std::move(header_.node);
     header_ = reader.header();
+    if (!is_file_name(header_.node)) header_.node = std::move(node);  // files are found by it
     std::int64_t first_ns = 0;
     for (const auto& family : reader.families()) {
       if (!family.time_ns.empty() && (first_ns == 0 || family.time_ns.front() < first_ns))

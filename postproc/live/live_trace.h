@@ -42,6 +42,7 @@ class LiveTrace {
   [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] double silent_seconds(std::chrono::steady_clock::time_point now) const;
   [[nodiscard]] const TraceHeader& header() const { return header_; }
+  /// A file's name: that in the trace, or else the trace's own.
   [[nodiscard]] const std::string& node() const { return header_.node; }
   [[nodiscard]] const RowStore& rows() const { return rows_; }
   /// Sets the programs of channels of processes. Reads the events that were flushed: for rare news only.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/random_hex.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/json/record.h"
@@ -187,10 +187,10 @@ std::optional<std::int64_t> MailQueue::begun(const std::string& name) const {
 }
 
 std::string MailQueue::take_over(const std::string& name, std::int64_t begun_utc_ns, std::int64_t now_utc_ns) {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) return {};
+  const std::string number = random_hex(8);
+  if (number.empty()) return {};
   const std::size_t mark = name.find(kTakenOver);
-  std::string mine = fmt::format("{}{}{}-{:016x}", name.substr(0, mark), kTakenOver, now_utc_ns / kSecond, number);
+  std::string mine = fmt::format("{}{}{}-{}", name.substr(0, mark), kTakenOver, now_utc_ns / kSecond, number);
   const int folder = folder_.descriptor();
   if (::renameat(folder, name.c_str(), folder, mine.c_str()) != 0) return {};
   if (mark != std::string::npos) return mine;  // such a name is used once

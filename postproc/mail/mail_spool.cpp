@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/random_hex.h"
 
 namespace reveal {
 namespace {
@@ -61,9 +61,9 @@ void refuse_own_group(const std::string& path, const struct stat& status) {
 
 /// No other user can take the name first.
 std::string unpredictable_name(Audience audience) {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) throw system_error("getrandom", errno);
-  return fmt::format("{}{}{:016x}", kSpooled, audience == Audience::user ? 'u' : 'a', number);
+  const std::string number = random_hex(kNumberDigits / 2);
+  if (number.empty()) throw system_error("getrandom", errno);
+  return fmt::format("{}{}{}", kSpooled, audience == Audience::user ? 'u' : 'a', number);
 }
 
 char letter_of_audience(const std::string& name) {

@@ -58,6 +58,7 @@ void fields(auto& v, Visited<decltype(v), ReportJob>& job) {
   v("oom_kills", job.oom_kills);
   v.word("command", job.command);
   v.word("run_key", job.run_key);
+  if_any(v, "trace_ids", job.trace_ids);
   v.pairs("tags", job.tags, "key", "value");
 }
 
@@ -79,7 +80,7 @@ void fields(auto& v, Visited<decltype(v), NodeCoverage>& coverage) {
 void fields(auto& v, Visited<decltype(v), JobTotals>& totals) {
   v.word("node", totals.node);
   v("nodes_measured", totals.nodes);
-  for (const auto& [key, member] : kTotalsNumbers) v.noted(key, totals.*member, totals.notes);
+  for (const TotalsNumber& total : kTotalsNumbers) v.noted(total.key, totals.*total.value, totals.notes);
 }
 
 void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {

@@ -9,47 +9,12 @@
 namespace reveal {
 namespace {
 
-struct TotalsMetric {
-  std::string_view key;  // key of kTotalsNumbers
-  std::string_view name, unit, help;
-};
-constexpr TotalsMetric kTotalsMetrics[] = {
-    {"seconds", "reveal_job_measured_seconds", "seconds", "Time that was measured."},
-    {"cpu_seconds", "reveal_job_cpu_seconds", "seconds", "Processor time of the job."},
-    {"cpus_owned", "reveal_job_cpus", "", "Processors of the job."},
-    {"cpu_used_share", "reveal_job_cpu_used_ratio", "ratio", "Used part of the processors' time."},
-    {"memory_peak", "reveal_job_memory_peak_bytes", "bytes", "Peak memory of the node with the highest peak."},
-    {"memory_limit", "reveal_job_memory_limit_bytes", "bytes", "Memory limit on that node."},
-    {"read_bytes", "reveal_job_read_bytes", "bytes", "Read from storage."},
-    {"written_bytes", "reveal_job_written_bytes", "bytes", "Written to storage."},
-    {"network_bytes", "reveal_job_network_bytes", "bytes", "Sent and received over networks."},
-    {"wait_share", "reveal_job_run_queue_wait_ratio", "ratio", "Seconds in each second that ready tasks waited."},
-    {"steps", "reveal_job_training_steps", "", "Training steps that were counted."},
-    {"iteration_seconds", "reveal_job_iteration_seconds", "seconds",
-     "Estimated time of each iteration, by its rhythm."},
-    {"energy_joules", "reveal_job_energy_joules", "joules", "Energy of the nodes during the job."},
-    {"gpus", "reveal_job_gpus", "", "GPUs of the job that were measured."},
-    {"gpu_used_share", "reveal_job_gpu_used_ratio", "ratio", "Mean utilization of these GPUs."},
-    {"gpu_memory_peak", "reveal_job_gpu_memory_peak_bytes", "bytes", "Peak memory of the GPU with the highest peak."},
-    {"gpu_memory_total", "reveal_job_gpu_memory_total_bytes", "bytes", "Memory of that GPU."},
-    {"gpu_energy_joules", "reveal_job_gpu_energy_joules", "joules", "Energy of these GPUs during the job."},
-    {"instructions", "reveal_job_instructions", "", "Instructions, by the processors' counters."},
-    {"cycles", "reveal_job_cycles", "", "Cycles, by the processors' counters."},
-    {"stalled_cycles", "reveal_job_stalled_cycles", "", "Cycles without progress."},
-    {"cache_misses", "reveal_job_cache_misses", "", "Misses of the last cache."},
-    {"remote_reads", "reveal_job_remote_reads", "", "Reads from another NUMA node."},
-    {"memory_traffic", "reveal_job_memory_traffic_bytes", "bytes", "Traffic of the nodes' memory controllers."},
-};
-
 std::string totals_metrics(const JobTotals& totals, const MetricLabels& job) {
   std::string text;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    for (const TotalsMetric& metric : kTotalsMetrics) {
-      if (metric.key != key) continue;
-      Gauge gauge(metric.name, metric.unit, metric.help);
-      gauge.add(job, totals.*member);
-      text += gauge.text();
-    }
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    Gauge gauge(total.metric, total.metric_unit, total.metric_help);
+    gauge.add(job, totals.*total.value);
+    text += gauge.text();
   }
   return text;
 }

@@ -196,11 +196,11 @@ Section sources_section(const Report& report) {
   const JobTotals& whole = report.totals.front();
   add(section.parts, "not known", lines_of(unknown(whole)), RowKind::list, kInFull);
   std::vector<std::string> sources;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    const auto note = whole.notes.find(key);
-    std::string word(key);
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    const auto note = whole.notes.find(total.key);
+    std::string word(total.key);
     std::replace(word.begin(), word.end(), '_', ' ');
-    if ((whole.*member) && note != whole.notes.end()) sources.push_back(word + ": " + note->second);
+    if ((whole.*total.value) && note != whole.notes.end()) sources.push_back(word + ": " + note->second);
   }
   add(section.parts, "source", lines_of(sources), RowKind::list, kInFull);
   return section;

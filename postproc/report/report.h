@@ -23,13 +23,17 @@ namespace reveal {
 
 inline constexpr std::string_view kReportSchema = "reveal.report/1";
 
+/// Two reports of one job share some of them, also where one of the reports was made without a late node.
+inline constexpr std::size_t kMostTraceIds = 16;
+
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
   std::optional<double>
       ran_seconds;  // run time of the command, if its launcher measured it; a trace begins later and ends earlier
-  std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
-  std::string run_key;              // the command, hashed; "" when unknown
+  std::optional<double> oom_kills;     // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                 // the command, hashed; "" when unknown
+  std::vector<std::string> trace_ids;  // the smallest ids of its traces, sorted
   std::vector<std::string> nodes;
   std::vector<std::string> nodes_missing;  // nodes of the job without a usable trace
   std::int64_t begin_utc_ns = 0;
@@ -88,35 +92,57 @@ struct JobTotals {
   bool operator==(const JobTotals&) const = default;
 };
 
+/// Every number of the totals, with its names.
 struct TotalsNumber {
-  const char* key;
+  const char* key;  // in report.json
   std::optional<double> JobTotals::*value;
+  std::string_view unit;                              // "": the key names it, or it is a plain count
+  std::string_view word;                              // in sentences about numbers that are not known; "": in none
+  std::string_view metric, metric_unit, metric_help;  // OpenMetrics
+
+  [[nodiscard]] constexpr bool is_of_gpus() const { return std::string_view(key).starts_with("gpu"); }
 };
 inline constexpr TotalsNumber kTotalsNumbers[] = {
-    {"seconds", &JobTotals::seconds},
-    {"cpu_seconds", &JobTotals::cpu_seconds},
-    {"cpus_owned", &JobTotals::cpus_owned},
-    {"cpu_used_share", &JobTotals::cpu_used_share},
-    {"memory_peak", &JobTotals::memory_peak},
-    {"memory_limit", &JobTotals::memory_limit},
-    {"read_bytes", &JobTotals::read_bytes},
-    {"written_bytes", &JobTotals::written_bytes},
-    {"network_bytes", &JobTotals::network_bytes},
-    {"wait_share", &JobTotals::wait_share},
-    {"steps", &JobTotals::steps},
-    {"iteration_seconds", &JobTotals::iteration_seconds},
-    {"energy_joules", &JobTotals::energy_joules},
-    {"gpus", &JobTotals::gpus},
-    {"gpu_used_share", &JobTotals::gpu_used_share},
-    {"gpu_memory_peak", &JobTotals::gpu_memory_peak},
-    {"gpu_memory_total", &JobTotals::gpu_memory_total},
-    {"gpu_energy_joules", &JobTotals::gpu_energy_joules},
-    {"instructions", &JobTotals::instructions},
-    {"cycles", &JobTotals::cycles},
-    {"stalled_cycles", &JobTotals::stalled_cycles},
-    {"cache_misses", &JobTotals::cache_misses},
-    {"remote_reads", &JobTotals::remote_reads},
-    {"memory_traffic", &JobTotals::memory_traffic},
+    {"seconds", &JobTotals::seconds, "", "", "reveal_job_measured_seconds", "seconds", "Time that was measured."},
+    {"cpu_seconds", &JobTotals::cpu_seconds, "", "cpu", "reveal_job_cpu_seconds", "seconds",
+     "Processor time of the job."},
+    {"cpus_owned", &JobTotals::cpus_owned, "cpus", "", "reveal_job_cpus", "", "Processors of the job."},
+    {"cpu_used_share", &JobTotals::cpu_used_share, "ratio", "", "reveal_job_cpu_used_ratio", "ratio",
+     "Used part of the processors' time."},
+    {"memory_peak", &JobTotals::memory_peak, "bytes", "memory", "reveal_job_memory_peak_bytes", "bytes",
+     "Peak memory of the node with the highest peak."},
+    {"memory_limit", &JobTotals::memory_limit, "bytes", "", "reveal_job_memory_limit_bytes", "bytes",
+     "Memory limit on that node."},
+    {"read_bytes", &JobTotals::read_bytes, "", "read", "reveal_job_read_bytes", "bytes", "Read from storage."},
+    {"written_bytes", &JobTotals::written_bytes, "", "written", "reveal_job_written_bytes", "bytes",
+     "Written to storage."},
+    {"network_bytes", &JobTotals::network_bytes, "", "network", "reveal_job_network_bytes", "bytes",
+     "Sent and received over networks."},
+    {"wait_share", &JobTotals::wait_share, "seconds per second, summed over tasks", "waiting",
+     "reveal_job_run_queue_wait_ratio", "ratio", "Seconds in each second that ready tasks waited."},
+    {"steps", &JobTotals::steps, "backward passes of PyTorch: one or several for each training step", "steps",
+     "reveal_job_training_steps", "", "Training steps that were counted."},
+    {"iteration_seconds", &JobTotals::iteration_seconds, "", "", "reveal_job_iteration_seconds", "seconds",
+     "Estimated time of each iteration, by its rhythm."},
+    {"energy_joules", &JobTotals::energy_joules, "", "energy", "reveal_job_energy_joules", "joules",
+     "Energy of the nodes during the job."},
+    {"gpus", &JobTotals::gpus, "GPUs", "", "reveal_job_gpus", "", "GPUs of the job that were measured."},
+    {"gpu_used_share", &JobTotals::gpu_used_share, "ratio", "GPU use", "reveal_job_gpu_used_ratio", "ratio",
+     "Mean utilization of these GPUs."},
+    {"gpu_memory_peak", &JobTotals::gpu_memory_peak, "bytes", "GPU memory", "reveal_job_gpu_memory_peak_bytes", "bytes",
+     "Peak memory of the GPU with the highest peak."},
+    {"gpu_memory_total", &JobTotals::gpu_memory_total, "bytes", "", "reveal_job_gpu_memory_total_bytes", "bytes",
+     "Memory of that GPU."},
+    {"gpu_energy_joules", &JobTotals::gpu_energy_joules, "", "GPU energy", "reveal_job_gpu_energy_joules", "joules",
+     "Energy of these GPUs during the job."},
+    {"instructions", &JobTotals::instructions, "", "", "reveal_job_instructions", "",
+     "Instructions, by the processors' counters."},
+    {"cycles", &JobTotals::cycles, "", "", "reveal_job_cycles", "", "Cycles, by the processors' counters."},
+    {"stalled_cycles", &JobTotals::stalled_cycles, "", "", "reveal_job_stalled_cycles", "", "Cycles without progress."},
+    {"cache_misses", &JobTotals::cache_misses, "", "", "reveal_job_cache_misses", "", "Misses of the last cache."},
+    {"remote_reads", &JobTotals::remote_reads, "", "", "reveal_job_remote_reads", "", "Reads from another NUMA node."},
+    {"memory_traffic", &JobTotals::memory_traffic, "", "", "reveal_job_memory_traffic_bytes", "bytes",
+     "Traffic of the nodes' memory controllers."},
 };
 
 /// An episode in words and clock times, ready to print.

@@ -10,39 +10,35 @@
 namespace reveal {
 
 const Json& units_of_keys() {
-  static const Json kUnits = {
-      {"samples_expected", "samples"},
-      {"samples_present", "samples"},
-      {"late_ticks", "ticks more than 10 ms late"},
-      {"channels", "channels"},
-      {"agreement", "detectors that agree"},
-      {"score", "the detectors' own scale, higher is stranger"},
-      {"z", "the channel's own noise over the job"},
-      {"first_window", "index of the window"},
-      {"last_window", "index of the window"},
-      {"observed", "the unit beside it"},
-      {"expected", "the unit beside it"},
-      {"mean_before", "the unit beside it"},
-      {"mean_after", "the unit beside it"},
-      {"change_low", "the unit beside it"},
-      {"change_high", "the unit beside it"},
-      {"omitted", "entries left out"},
-      {"oom_kills", "processes"},
-      {"cpus_owned", "cpus"},
-      {"cpu_used_share", "ratio"},
-      {"memory_peak", "bytes"},
-      {"memory_limit", "bytes"},
-      {"gpus", "GPUs"},
-      {"gpu_used_share", "ratio"},
-      {"gpu_memory_peak", "bytes"},
-      {"gpu_memory_total", "bytes"},
-      {"wait_share", "seconds per second, summed over tasks"},
-      {"steps", "backward passes of PyTorch: one or several for each training step"},
-      {"numa_node", "index of the NUMA node"},
-      {"percent", "percent of the expected value, or of the run"},
-      {"t", "standard errors of the difference"},
-      {"p", "probability of such a difference by chance"},
-  };
+  static const Json kUnits = [] {
+    Json units = {
+        {"samples_expected", "samples"},
+        {"samples_present", "samples"},
+        {"late_ticks", "ticks more than 10 ms late"},
+        {"channels", "channels"},
+        {"agreement", "detectors that agree"},
+        {"score", "the detectors' own scale, higher is stranger"},
+        {"z", "the channel's own noise over the job"},
+        {"first_window", "index of the window"},
+        {"last_window", "index of the window"},
+        {"observed", "the unit beside it"},
+        {"expected", "the unit beside it"},
+        {"mean_before", "the unit beside it"},
+        {"mean_after", "the unit beside it"},
+        {"change_low", "the unit beside it"},
+        {"change_high", "the unit beside it"},
+        {"omitted", "entries left out"},
+        {"oom_kills", "processes"},
+        {"numa_node", "index of the NUMA node"},
+        {"percent", "percent of the expected value, or of the run"},
+        {"t", "standard errors of the difference"},
+        {"p", "probability of such a difference by chance"},
+    };
+    for (const TotalsNumber& total : kTotalsNumbers) {
+      if (!total.unit.empty()) units[total.key] = total.unit;
+    }
+    return units;
+  }();
   return kUnits;
 }
 

@@ -217,29 +217,12 @@ std::vector<std::string> used(const JobTotals& totals) {
 }
 
 std::vector<std::string> unknown(const JobTotals& totals) {
-  struct Named {
-    std::string_view key;
-    std::string_view word;
-  };
-  constexpr Named kNames[] = {{"cpu_seconds", "cpu"},
-                              {"memory_peak", "memory"},
-                              {"read_bytes", "read"},
-                              {"written_bytes", "written"},
-                              {"wait_share", "waiting"},
-                              {"network_bytes", "network"},
-                              {"energy_joules", "energy"},
-                              {"steps", "steps"},
-                              {"gpu_used_share", "GPU use"},
-                              {"gpu_memory_peak", "GPU memory"},
-                              {"gpu_energy_joules", "GPU energy"}};
   std::vector<NotChecked> missing;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
-                                    [key = std::string_view(key)](const Named& each) { return each.key == key; });
-    if (name == std::end(kNames) || totals.*member) continue;
-    if (name->key.starts_with("gpu_") && !totals.gpus) continue;  // a job without GPUs lacks nothing
-    const auto why = totals.notes.find(key);
-    missing.push_back({std::string(name->word), why == totals.notes.end() ? "not measured" : why->second});
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    if (total.word.empty() || totals.*total.value) continue;
+    if (total.is_of_gpus() && !totals.gpus) continue;  // a job without GPUs lacks nothing
+    const auto why = totals.notes.find(total.key);
+    missing.push_back({std::string(total.word), why == totals.notes.end() ? std::string(kNotMeasured) : why->second});
   }
   std::vector<std::string> lines;
   for (const NotChecked& group : by_reason(missing)) lines.push_back(group.rule + ": " + group.reason);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
@@ -54,7 +55,7 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
                                              form == MergeForm::links ? "damaged" : "left out"));
       }
       // The name becomes a group of job.h5.
-      if (node.empty() || node.find('/') != std::string::npos) node = trace.node;
+      if (!is_file_name(node)) node = trace.node;
       const auto same = std::find(job.nodes.begin(), job.nodes.end(), node);
       if (same != job.nodes.end()) {
         job.problems.push_back(fmt::format("{}: a second trace of {} is omitted", trace.path.string(), node));

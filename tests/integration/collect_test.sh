@@ -38,6 +38,8 @@ expect_error 2 'did you mean "memory"?' --output x.h5 --probes memmory --duratio
 expect_error 2 '--output FILE is missing'
 expect_error 2 'expected a time' --output x.h5 --interval fast
 expect_error 2 'expected key=value' --output x.h5 --tag nothing
+expect_error 2 '--node a/b: expected a name' --output x.h5 --node a/b
+expect_error 2 '--node ..: expected a name' --output x.h5 --node ..
 expect_error 2 'pid:N, run:DIR or slurm:ID' --output x.h5 --job 4711
 expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
@@ -72,6 +74,18 @@ for name in (name for name in facts if name.startswith("address.")):
 [ -f a.h5 ] && [ ! -e a.h5.part ] || fail "a duration left no closed trace"
 [ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
 expect_error 1 'a.h5' --output a.h5 --duration 1s
+
+# Of two that start at once on one file, one records, and the other leaves its file alone.
+for round in 1 2 3 4 5 6 7 8; do
+  "$collect" --output "twin$round.h5" --probes memory --duration 200ms 2>twin1.err &
+  first=$!
+  "$collect" --output "twin$round.h5" --probes memory --duration 200ms 2>twin2.err
+  second=$?
+  wait $first
+  first=$?
+  [ $((first + second)) = 1 ] || fail "twins: status $first and $second: $(cat twin?.err)"
+  [ -f "twin$round.h5" ] && [ ! -e "twin$round.h5.part" ] || fail "twins left $(echo twin$round.h5*)"
+done
 
 # The end of the job is the end of the trace; few open files are enough.
 (ulimit -n 40; exec "$collect" --output few.h5 --duration 1s) || fail "with 40 files"
@@ -151,7 +165,10 @@ def increments(trace, path, metric, instance=""):
     return trace[path][row, :]
 
 MISSING = np.iinfo(np.int64).min
-with h5py.File("job.h5") as job, h5py.File("replay.h5") as replay:
+with h5py.File("job.h5") as job, h5py.File("signal.h5") as other, h5py.File("replay.h5") as replay:
+    ids = {bytes(trace.attrs["trace_id"]) for trace in (job, other)}
+    assert len(ids) == 2 and all(len(bytes.fromhex(one.decode())) == 16 for one in ids), ids
+    assert "trace_id" not in replay.attrs, "a replay is the recording's run"
     used = increments(job, "job/cpu", "job.cpu_time")
     used = used[used != MISSING]
     assert (used >= 0).all(), "the job's CPU time fell"

@@ -20,6 +20,7 @@ inline TraceHeader sample_header() {
           .node = "n01",
           .command = "python3",
           .run_key = "0123456789abcdef0123456789abcdef",
+          .trace_id = "00112233445566778899aabbccddeeff",
           .tool_version = "0.1.0",
           .interval = std::chrono::milliseconds(100),
           .begin_utc_ns = 1'700'000'000'000'000'000,

@@ -48,6 +48,7 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(reader.header().node, "n01");
   EXPECT_EQ(reader.header().cluster, "");
   EXPECT_EQ(reader.header().run_key, "0123456789abcdef0123456789abcdef");
+  EXPECT_EQ(reader.header().trace_id, "00112233445566778899aabbccddeeff");
   EXPECT_EQ(reader.header().interval, std::chrono::milliseconds(100));
   EXPECT_EQ(reader.header().tags, (std::vector<std::pair<std::string, std::string>>{{"model", "mlp"}}));
   ASSERT_EQ(reader.families().size(), 2U);

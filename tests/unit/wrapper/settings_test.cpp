@@ -41,6 +41,12 @@ TEST(RunSettings, FileNamePartsAreNeverEmptyOrHidden) {
   EXPECT_EQ(file_name_part(std::string(300, 'x')).size(), 100U);
 }
 
+TEST(RunSettings, KnowsTheNamesOfFiles) {
+  for (const char* name : {"n03", "n03.cluster", ".n", "..n", "...", "a b"}) EXPECT_TRUE(is_file_name(name)) << name;
+  for (const char* name : {"", ".", "..", "/", "a/", "../n03", "a/b"}) EXPECT_FALSE(is_file_name(name)) << name;
+  EXPECT_FALSE(is_file_name(std::string_view("a\0b", 3)));
+}
+
 TEST(RunSettings, ReadsTheEnvironment) {
   Config config;
   config.read_environment(with({{"REVEAL_INTERVAL", "1s"},

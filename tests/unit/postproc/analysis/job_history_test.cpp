@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/analysis/job_report.h"
@@ -36,6 +37,7 @@ class JobHistory : public testing::Test {
     trace.telemetry.begin_utc_ns += number * kHour;
     trace.header.job_id = std::to_string(4711 + number);
     trace.header.run_key = run_key_;
+    trace.header.trace_id = trace_id_;
     trace.header.cluster = cluster_;
     trace.header.command = "python3";
     const std::vector<NodeSummary> summaries{analyse(trace, {})};
@@ -53,6 +55,7 @@ class JobHistory : public testing::Test {
   const fs::path work_ = directory_of_test_.path();
   HistoryOptions options_;
   std::string run_key_ = "0123456789abcdef0123456789abcdef";
+  std::string trace_id_;
   std::string cluster_;
   std::vector<InputProblem> problems_;
 };
@@ -74,6 +77,16 @@ TEST_F(JobHistory, RecordsTheNumbersAndTheEndOfTheJobAndNoObservations) {
   EXPECT_EQ(record.state, "FAILED");
   EXPECT_EQ(record.exit_code, 3);
   EXPECT_EQ(record.findings, std::vector<std::string>{"cpu.outsider"});
+}
+
+TEST_F(JobHistory, KnowsRunsApartThatBeganOnOneTick) {
+  std::set<std::string> runs;
+  for (const char* id : {"", "0a", "1b", "1b"}) {
+    trace_id_ = id;
+    static_cast<void>(report(0, 120));
+    runs.insert(parse_run(read_text_file(work_ / "jobs/reveal-0/run.json", kLargestRunRecord)).run_id);
+  }
+  EXPECT_EQ(runs.size(), 3U);
 }
 
 TEST_F(JobHistory, GrowsFromNothingToABaseline) {

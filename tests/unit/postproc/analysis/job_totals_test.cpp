@@ -77,11 +77,11 @@ TEST(JobTotals, NeverCallZeroWhatWasNotMeasured) {
   bare.trace.coverage = {{"job", Coverage::State::absent, "no job was named (--job)"},
                          {"process", Coverage::State::failed, "too many files"}};
   const JobTotals totals = bare.add("process.read_bytes", "rank0", kGap).totals();
-  for (const auto& [key, member] : kTotalsNumbers) {
-    const std::string name = key;
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    const std::string name = total.key;
     if (name == "seconds" || name == "cpus_owned" || name == "memory_limit") continue;  // known from the snapshot
-    EXPECT_EQ(totals.*member, std::nullopt) << key;
-    EXPECT_NE(totals.notes.find(key), totals.notes.end()) << key;
+    EXPECT_EQ(totals.*total.value, std::nullopt) << name;
+    EXPECT_TRUE(totals.notes.contains(name)) << name;
   }
   EXPECT_EQ(totals.notes.at("cpu_seconds"), "no job was named (--job)");
   EXPECT_EQ(totals.notes.at("read_bytes"), "too many files");
@@ -173,6 +173,28 @@ TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
   EXPECT_EQ(gap.cpu_seconds, std::nullopt);
   EXPECT_EQ(gap.cpu_used_share, std::nullopt);
   EXPECT_EQ(gap.notes.at("cpu_seconds"), "not measured (on n02)");
+}
+
+TEST(JobTotals, KeepTheNoteOfEachNode) {
+  JobTotals node;
+  node.node = "n01";
+  node.gpus = 1;
+  node.notes["gpus"] = "GPUs that were measured";
+  std::vector<JobTotals> nodes(3, node);
+  EXPECT_EQ(whole_job(nodes).notes.at("gpus"), "GPUs that were measured");
+  nodes[1].node = "n02";
+  nodes[1].notes["gpus"] += " (gpu1 is lost)";
+  nodes[2].node = "n03";
+  EXPECT_EQ(whole_job(nodes).notes.at("gpus"),
+            "GPUs that were measured (on n[01,03]); GPUs that were measured (gpu1 is lost) (on n02)");
+  for (std::size_t i = 0; i < 6; ++i) {
+    nodes.push_back(nodes[1]);
+    nodes.back().node = "n1" + std::to_string(i);
+    nodes.back().notes["gpus"] = "gpu" + std::to_string(i) + " is lost";
+  }
+  EXPECT_TRUE(whole_job(nodes).notes.at("gpus").ends_with("; gpu0 is lost (on n10) and 5 more"))
+      << whole_job(nodes).notes.at("gpus");
+  EXPECT_EQ(whole_job(nodes).notes.at("cpu_seconds"), "not measured (on n01)") << "it has no note";
 }
 
 /// A GPU that uses half of its time and 30 of 80 bytes.

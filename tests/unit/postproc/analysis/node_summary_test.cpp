@@ -161,6 +161,23 @@ TEST(SummaryMerge, NamesTheOneDisturbedNode) {
   EXPECT_EQ(report.timeline[0].node, "n02");
 }
 
+TEST(SummaryMerge, KeepsTheFirstIdsOfTheTraces) {
+  const NodeSummary one = summary("n01");
+  EXPECT_TRUE(merge_summaries({one}, {}, {}).job.trace_ids.empty()) << "an older trace";
+  EXPECT_EQ(render_summary(one).find("trace_ids"), std::string::npos);
+  std::vector<NodeSummary> nodes;
+  for (const char letter : std::string_view("ttsrqponmlkjihgfedcba")) {
+    nodes.push_back(summary("n" + std::to_string(10 + nodes.size())));
+    nodes.back().part.job.trace_ids = {std::string(1, letter)};
+  }
+  const std::vector<std::string> ids = merge_summaries(nodes, {}, {}).job.trace_ids;
+  std::string letters;
+  for (const std::string& id : ids) letters += id;
+  EXPECT_EQ(letters, "abcdefghijklmnop");
+  nodes.resize(3);
+  EXPECT_EQ(merge_summaries(nodes, {}, {}).job.trace_ids, (std::vector<std::string>{"s", "t"})) << "each once";
+}
+
 TEST(SummaryMerge, TellsOfANodeThatRecordedAtAnotherTimeThanTheOthers) {
   std::vector<NodeSummary> nodes = {summary("n01"), summary("n02"), summary("n03")};
   const auto note_of_second = [&nodes](std::int64_t later_seconds, std::size_t count) {

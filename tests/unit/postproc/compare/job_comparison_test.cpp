@@ -251,6 +251,25 @@ TEST(JobComparison, DoesNotTakeTooShortForHealthy) {
   EXPECT_EQ(comparison.notes, std::vector{brief.directory + " could not be judged: its causes are not known"});
 }
 
+TEST(JobComparison, NamesAllRunsThatCouldNotBeJudgedInOneNoteWithTheShortestReason) {
+  std::vector<ComparedRun> brief(7, healthy_run(4));
+  for (std::size_t i = 0; i < brief.size(); ++i) {
+    brief[i].directory = "r" + std::to_string(i);
+    brief[i].report.job.begin_utc_ns += static_cast<std::int64_t>(i) * kSecond;
+    brief[i].report.verdict = {VerdictStatus::insufficient_data, "", "2 windows of 3 s, at least 30 are needed.",
+                               false};
+  }
+  brief[0].report.verdict.sentence.clear();
+  brief[1].report.verdict.sentence = "The job failed. 2 windows of 3 s, at least 30 are needed.";
+  EXPECT_EQ(compare_jobs({brief[0], brief[1], brief[2]}, {brief[3], brief[4], brief[5], brief[6]}).notes,
+            std::vector<std::string>{"7 runs could not be judged (2 windows of 3 s, at least 30 are needed): their "
+                                     "causes are not known: r0, r1, r2, r3 and 3 more"});
+  EXPECT_EQ(
+      compare_jobs({brief[2]}, {healthy_run(80)}).notes,
+      std::vector<std::string>{"r2 could not be judged (2 windows of 3 s, at least 30 are needed): its causes are "
+                               "not known"});
+}
+
 TEST(JobComparison, DoesNotCountIntervalsThatWereLeftOut) {
   ComparedRun run = disturbed_run(94);
   run.report.omitted["episodes"] = 12;
@@ -304,6 +323,33 @@ TEST(JobComparison, KnowsRunsApartThatBeganAtOnce) {
   run.report.totals.front().cpu_seconds = 3.25;
   other.report.totals.front().cpu_seconds = 3.26;
   EXPECT_EQ(compare_jobs({run}, {other}).change, TimeChange::not_known);
+}
+
+TEST(JobComparison, KnowsRunsApartByTheIdsOfTheirTraces) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun other = run;
+  run.report.job.trace_ids = {"0a", "1b"};
+  other.report.job.trace_ids = {"2c", "3d"};
+  EXPECT_EQ(compare_jobs({run}, {other}).change, TimeChange::not_known) << "equal in all amounts";
+}
+
+TEST(JobComparison, KnowsACopyByTheIdOfOneTrace) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun later = run;  // made again, by another version and with a node that was late
+  run.report.job.trace_ids = {"1b"};
+  later.report.job.trace_ids = {"0a", "1b"};
+  later.report.job.begin_utc_ns -= kSecond;
+  later.report.job.nodes = {"n01", "n02"};
+  EXPECT_THROW(static_cast<void>(compare_jobs({run}, {later})), Error);
+}
+
+TEST(JobComparison, ComparesAmountsWhereOneReportHasNoIds) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun copy = run;
+  run.report.job.trace_ids = {"1b"};
+  EXPECT_THROW(static_cast<void>(compare_jobs({run}, {copy})), Error);
+  copy.report.job.ran_seconds = 80.01;
+  EXPECT_EQ(compare_jobs({run}, {copy}).change, TimeChange::not_known);
 }
 
 TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {

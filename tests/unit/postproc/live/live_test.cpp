@@ -593,6 +593,27 @@ TEST(LiveTrace, BeginsWithItsRecordingAlsoWhereTheClockWasSetSince) {
   EXPECT_EQ(live.utc_of(kSecond), utc + kSetBy);
 }
 
+TEST(LiveTrace, NamesItsNodeByTheFileWhereTheTraceHasNoNameOfAFile) {
+  const auto node_of = [](const std::string& named) {
+    const TemporaryDirectory directory;
+    const auto path = directory.path() / "n01.h5";
+    TraceHeader header = sample_header();
+    header.node = named;
+    TraceWriter writer(path, header);
+    const auto family = writer.add_family(counter_family());
+    writer.add_channel(family, {.metric = "vm.faults"});
+    writer.start();
+    writer.append_row(family, kSecond, std::vector<std::int64_t>{100});
+    writer.close();
+    LiveTrace live(path, kLiveBlock);
+    live.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
+    EXPECT_EQ(live.header().job_id, "4711") << "it was not read";
+    return live.node();
+  };
+  for (const char* elsewhere : {"", ".", "..", "../n02", "/etc/n02"}) EXPECT_EQ(node_of(elsewhere), "n01") << elsewhere;
+  EXPECT_EQ(node_of("n02"), "n02");
+}
+
 TEST(LiveTrace, LeavesNoMarkerBehind) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "n01.h5";

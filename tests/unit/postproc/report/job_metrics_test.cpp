@@ -92,9 +92,22 @@ TEST(JobMetrics, CountAConsequenceWithItsCause) {
   EXPECT_NE(text.find("\"} 1\n", text.find("reveal_job_findings{")), std::string::npos) << text;
 }
 
+TEST(JobMetrics, NameEveryTotalOnceAndItsUnitLast) {
+  std::set<std::string_view> keys;
+  std::set<std::string_view> metrics;
+  for (const TotalsNumber& total : kTotalsNumbers) {
+    EXPECT_TRUE(keys.insert(total.key).second) << total.key;
+    EXPECT_TRUE(metrics.insert(total.metric).second) << total.metric;
+    EXPECT_TRUE(total.metric.starts_with("reveal_job_")) << total.metric;
+    const std::string unit = total.metric_unit.empty() ? "" : "_" + std::string(total.metric_unit);
+    EXPECT_TRUE(total.metric.ends_with(unit)) << total.metric;
+    EXPECT_TRUE(total.metric_help.ends_with('.')) << total.metric;
+  }
+}
+
 TEST(JobMetrics, HaveARowForEveryTotal) {
   Report report = samples::outsider(2);
-  for (const auto& [key, member] : kTotalsNumbers) report.totals[0].*member = 7;
+  for (const TotalsNumber& total : kTotalsNumbers) report.totals[0].*total.value = 7;
   const std::string text = report_as_metrics(report);
   std::size_t lines = 0;
   for (std::size_t at = text.find("} 7\n"); at != std::string::npos; at = text.find("} 7\n", at + 1)) ++lines;

@@ -209,8 +209,9 @@ TEST(MergeJob, NamesANodeByItsFileWhenItsOwnNameIsNoGroup) {
   const TemporaryDirectory directory;
   write_trace(directory.path() / "n07.h5", "rack/7", 1, {0, 1, 2});
   write_trace(directory.path() / "n08.h5", "", 1, {0, 1, 2});
+  write_trace(directory.path() / "n09.h5", ".", 1, {0, 1, 2});
   const MergedJob job = merge_job_directory(directory.path(), MergeForm::self_contained);
-  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n07", "n08"}));
+  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n07", "n08", "n09"}));
   EXPECT_TRUE(job.problems.empty());
 }
 
