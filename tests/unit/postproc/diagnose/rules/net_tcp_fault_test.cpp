@@ -318,7 +318,7 @@ struct Sender {
   double recoveries = 5;   // per second, in that time
   double undone = 1.5;     // likewise
   double again = 100;      // segments sent to 10.0.0.1 again per second, in that time
-  double needless = 96.5;  // of these, those that had arrived
+  double needless = 96.5;  // the part of these that had arrived
   double sent = 4000;      // per second, in that time
 };
 
