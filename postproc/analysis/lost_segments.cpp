@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -24,6 +27,8 @@ constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
 constexpr std::string_view kLimitRule = "net.congestion";
 constexpr std::string_view kSlowNodeRule = "node.straggler";
 constexpr double kAllAlong = 0.8;        // share of the interval
+constexpr double kToOneNode = 0.8;       // share of a sender's losses
+constexpr double kAllLosses = 0.995;     // likewise
 constexpr std::size_t kMostSenders = 3;  // named
 constexpr double kLeastRecorded = 0.8;   // share of the interval that a sender recorded: other time was not counted
 
@@ -115,11 +120,15 @@ double received_in(const Finding& loss) {
   return received->observed.value_or(0) * static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
 }
 
+double lost_of(const RetransmitCount& again) {
+  return again.segments - again.duplicates;
+}
+
 /// Nearly all segments that were sent again because others overtook them are reported as duplicates, however many
 /// they are; of those that were sent again because they were lost, none. Reports that are themselves lost leave a few
 /// percent, and a link that does both has its losses among many duplicates: they still are a part of the traffic.
 bool is_loss(const RetransmitCount& again, double received, const EffectiveRule& rule) {
-  const double missing = again.segments - again.duplicates;
+  const double missing = lost_of(again);
   if (missing < kLeastLost) return false;
   return missing >= rule.threshold("min_missing_share") * again.segments ||
          (received > 0 && missing >= rule.threshold("min_missing") * received);
@@ -149,11 +158,93 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.retransmits", sender.again.segments);
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
-  const RetransmitCount sum = account.sum();
-  const double missing = std::round(sum.segments - sum.duplicates);
+  const double missing = std::round(lost_of(account.sum()));
   if (missing < 1) return;
   loss.sentence +=
       fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
+}
+
+/// The recoveries of a sender are the first evidence of its findings; receivers have none.
+bool is_of_sender(const Finding& loss) {
+  return loss.id == kLossRule && loss.nodes.size() == 1 && !loss.intervals.empty() && !loss.evidence.empty() &&
+         loss.evidence.front().metric == kRecoveries;
+}
+
+struct Receiver {
+  std::string node;
+  RetransmitCount again;  // sent to it in the interval of the finding
+  double share = 0;       // part of the sender's losses
+};
+
+/// The node to which nearly all segments went that the sender of a finding lost; nothing where there is none.
+std::optional<Receiver> receiver_of(const Finding& loss, const JobNodes& nodes) {
+  const auto sender = nodes.by_name.find(loss.nodes.front());
+  if (sender == nodes.by_name.end()) return std::nullopt;
+  const Retransmits& sent = sender->second->retransmits;
+  std::map<std::string_view, RetransmitCount> to;
+  double all = 0;
+  for (const RetransmitsTo& peer : sent.peers) {
+    const auto again = retransmits_in(sent, std::span(&peer.peer, 1), loss.intervals.front());
+    if (!again) continue;
+    all += std::max(0.0, lost_of(*again));
+    const auto known = nodes.by_address.find(peer.peer);
+    if (known == nodes.by_address.end() || known->second.empty() || known->second == loss.nodes.front()) continue;
+    RetransmitCount& sum = to[known->second];
+    sum.segments += again->segments;
+    sum.duplicates += again->duplicates;
+  }
+  const auto most = std::max_element(
+      to.begin(), to.end(), [](const auto& a, const auto& b) { return lost_of(a.second) < lost_of(b.second); });
+  if (most == to.end()) return std::nullopt;
+  const double lost = lost_of(most->second);
+  if (lost < kLeastLost || lost < kToOneNode * all) return std::nullopt;
+  return Receiver{std::string(most->first), most->second, lost / all};
+}
+
+void move_to(const Receiver& receiver, std::int64_t slot_ns, Finding& loss) {
+  const std::string sender = std::exchange(loss.nodes, {receiver.node}).front();
+  loss.sentence += fmt::format(
+      " {} on the path from {} to {}.",
+      receiver.share >= kAllLosses ? "All of them were" : fmt::format("{:.0f} % of them were", 100 * receiver.share),
+      sender, receiver.node);
+  tell(Account{.senders = {{sender, receiver.again}}, .longest_slot_ns = slot_ns}, loss);
+}
+
+/// A path loses segments to the node at its end, where other causes of losses are found, too. A finding of a sender
+/// becomes one of that node, unless that node missed them all along by its own count.
+void place_at_receivers(const JobNodes& nodes, std::vector<Finding>& findings) {
+  const auto first_of_senders = std::stable_partition(findings.begin(), findings.end(),
+                                                      [](const Finding& finding) { return !is_of_sender(finding); });
+  std::vector<Finding> of_senders(std::make_move_iterator(first_of_senders), std::make_move_iterator(findings.end()));
+  findings.erase(first_of_senders, findings.end());
+  std::vector<Finding> placed;
+  std::vector<Finding> elsewhere;
+  for (Finding& loss : of_senders) {
+    const auto receiver = receiver_of(loss, nodes);
+    if (!receiver) {
+      elsewhere.push_back(std::move(loss));
+      continue;
+    }
+    const TimeSpan span = loss.intervals.front();
+    const auto is_at_receiver = [&](const Finding& other) {
+      return other.id == kLossRule && other.nodes == std::vector{receiver->node} && !other.intervals.empty();
+    };
+    const auto is_same = [&](const Finding& other) { return is_at_receiver(other) && covers(other, span, kAllAlong); };
+    if (std::any_of(findings.begin(), findings.end(), is_same)) continue;
+    if (const auto same = std::find_if(placed.begin(), placed.end(), is_same); same != placed.end()) {
+      same->sentence += fmt::format(" Packets from {} to it were lost, too.", loss.nodes.front());
+      same->evidence.push_back(std::move(loss.evidence.front()));
+      continue;
+    }
+    std::erase_if(findings, [&](const Finding& other) {
+      return is_at_receiver(other) && covers(loss, other.intervals.front(), kAllAlong);
+    });
+    move_to(*receiver, nodes.by_name.at(loss.nodes.front())->retransmits.slot_ns, loss);
+    placed.push_back(std::move(loss));
+  }
+  for (std::vector<Finding>* more : {&placed, &elsewhere}) {
+    findings.insert(findings.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
+  }
 }
 
 /// A finding that made a sender slow by itself while the segments were lost: it then sends at an even and lower rate,
@@ -227,6 +318,7 @@ void compare_with_senders(std::span<const NodeSummary> summaries, const Analysis
     kept.push_back(std::move(finding));
   }
   findings = std::move(kept);
+  place_at_receivers(nodes, findings);
   compare_with_slow_senders(nodes, findings);
 }
 

@@ -53,6 +53,17 @@ double counted_part(const RuleContext& context, std::string_view peer, Interval 
   return 1;
 }
 
+MetricSeries lost_on_channel(const RuleContext& context, std::size_t channel, LossDirection direction) {
+  MetricSeries lost = channel_rate(context, channel, 1, "/s");
+  if (direction != LossDirection::lost) return lost;
+  const std::string& peer = context.telemetry.channels[channel].instance;
+  for (const std::size_t duplicates : context.channels("tcp.peer.duplicates", peer)) {
+    const MetricSeries arrived = channel_rate(context, duplicates, 1, "/s");
+    for (std::size_t t = 0; t < lost.values.size(); ++t) lost.values[t] -= value_or_zero(arrived.values[t]);
+  }
+  return lost;
+}
+
 std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<const Interval> unusual,
                            LossDirection direction) {
   const bool received = direction == LossDirection::received;
@@ -64,7 +75,8 @@ std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<co
   const std::vector<std::string> own = addresses_in(context.begin);
   std::vector<Path> paths;
   for (const std::size_t channel : context.channels(received ? kMissedFromPeer : "tcp.peer.retransmits")) {
-    Path path{.peer = context.telemetry.channels[channel].instance, .lost = channel_rate(context, channel, 1, "/s")};
+    Path path{.peer = context.telemetry.channels[channel].instance,
+              .lost = lost_on_channel(context, channel, direction)};
     if (is_loopback(path.peer) || std::find(own.begin(), own.end(), path.peer) != own.end()) continue;
     path.inside = value_or_zero(mean_inside(path.lost.values, late));
     path.usual = value_or_zero(mean_outside(path.lost.values, excluded));

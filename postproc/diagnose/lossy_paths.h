@@ -25,6 +25,7 @@ inline constexpr std::string_view kPartCounted = "tcp.peer.coverage";
 enum class LossDirection : std::uint8_t {
   received,  // the node missed segments: tcp.peer.out_of_order
   sent,      // the node sent segments again: tcp.peer.retransmits
+  lost,      // the same less those that had arrived already: tcp.peer.duplicates
 };
 
 /// Adds the peers to the finding's sentence and evidence, by their addresses, and names those of which too small a part

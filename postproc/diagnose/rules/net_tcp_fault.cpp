@@ -1,13 +1,19 @@
-// TCP segments for this node were lost on their way. The receive queue of the affected node fills out of order; the
-// retransmissions are counted by its peers, which are not at fault.
+// TCP segments were lost on their way. The receive queue of the affected node fills out of order; the retransmissions
+// are counted by its peers, which are not at fault. Where losses are so rare that segments which only overtook each
+// other hide them, the peers still know them: they undo the recoveries that were not needed.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/count_excursion.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/round_trips.h"
+#include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tcp_fault {
@@ -15,6 +21,8 @@ namespace {
 
 constexpr const char* kQueued = "tcpext.TCPOFOQueue";
 constexpr const char* kTwice = "tcpext.TCPDSACKOldSent";
+constexpr std::size_t kHabit = 4;     // intervals alike: normal for these connections
+constexpr double kMoreTraffic = 0.5;  // above the usual traffic: the job does something else then
 
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so. Per
 /// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35. That is
@@ -24,28 +32,23 @@ bool is_reordering(const RuleContext& context, double twice, double out_of_order
 }
 
 /// Packets that are lost because a queue on their way is full have waited in it before; those that a bad link loses
-/// have not.
+/// have not. Otherwise the runner-up is `other`.
 void compare_round_trips(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> all,
-                         bool twice_measured) {
+                         RunnerUp other) {
   constexpr double kLonger = 1.5;
-  if (const auto trips = round_trips(context, at, all); trips && trips->ratio() >= kLonger) {
-    finding.evidence.push_back(evidence_of(context, *trips, at));
-    finding.runner_up = {"net.congestion",
-                         fmt::format("not ruled out: round trips took {:.1f} times as long, as through "
-                                     "a full queue",
-                                     trips->ratio())};
-  } else if (!twice_measured) {
-    finding.runner_up = {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
-  } else {
-    finding.runner_up = {"net.tcp_retrans_intrinsic",
-                         "reordering: reordered segments are sent twice, and few arrived twice"};
-  }
+  finding.runner_up = std::move(other);
+  const auto trips = round_trips(context, at, all);
+  if (!trips || !(trips->ratio() >= kLonger)) return;
+  finding.evidence.push_back(evidence_of(context, *trips, at));
+  finding.runner_up = {"net.congestion", fmt::format("not ruled out: round trips took {:.1f} times as long, as through "
+                                                     "a full queue",
+                                                     trips->ratio())};
 }
 
 /// Losses of ssh, of NFS or of monitoring are not those of the job. Nothing where its connections were not measured.
 std::optional<double> elsewhere(const RuleContext& context, Interval at, std::span<const Interval> unusual,
-                                double excess) {
-  const auto share = share_of_job(context, at, unusual, LossDirection::received, excess);
+                                double excess, LossDirection direction = LossDirection::received) {
+  const auto share = share_of_job(context, at, unusual, direction, excess);
   return share && *share < context.threshold("min_job_share") ? share : std::nullopt;
 }
 
@@ -81,7 +84,11 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
       context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
       number(100 * excursion.outside / segments.outside));
   locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
-  compare_round_trips(context, finding, excursion.at, all, !context.channels(kTwice).empty());
+  compare_round_trips(context, finding, excursion.at, all,
+                      context.channels(kTwice).empty()
+                          ? RunnerUp{"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"}
+                          : RunnerUp{"net.tcp_retrans_intrinsic",
+                                     "reordering: reordered segments are sent twice, and few arrived twice"});
   if (others) blame_others(finding, *others);
   return finding;
 }
@@ -119,7 +126,81 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
   return {finding};
 }
 
-std::vector<Finding> check(const RuleContext& context) {
+struct SenderSeries {
+  MetricSeries recoveries;
+  MetricSeries sent;
+};
+
+/// `lost`: the recoveries that stood, in one of the intervals `all`.
+std::optional<Finding> describe_sender(const RuleContext& context, const SenderSeries& series,
+                                       const CountExcursion& lost, std::span<const Interval> all) {
+  const Interval at = lost.at;
+  const double length = context.seconds(at.length());
+  const auto recoveries = inside_outside(context, series.recoveries, at, all);
+  const auto segments = inside_outside(context, series.sent, at, all);
+  if (!recoveries || !segments) return std::nullopt;
+  const double excess = lost.count - lost.usual * lost.exposure;
+  const auto others = elsewhere(context, at, all, excess / length, LossDirection::lost);
+  Finding finding = finding_at(context, at, others ? JobValues{{"elsewhere", "yes"}} : JobValues());
+  set_loss_of_segments(context, finding, segments, at, Segments::sent);
+  finding.evidence = {evidence_of(context, series.recoveries, *recoveries, at)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, at));
+  for (const std::string_view metric : kUndoneRecoveries) {
+    const auto undone = rate(context, metric, 1, "/s");
+    if (undone && mean_inside(undone->values, at) > 0) add_contrast(context, finding, undone, at, all);
+  }
+  finding.evidence.push_back(evidence_of(context, series.sent, *segments, at));
+  finding.sentence = fmt::format(
+      "Packets from {} were probably lost on the way for {}: it recovered {} times from a loss of TCP segments, {} % "
+      "of "
+      "those it sent (usually {} %).",
+      context.telemetry.node, duration(length), number(std::round(lost.count)), number(100 * lost.share()),
+      number(100 * lost.usual));
+  const double undone = recoveries->inside * length - lost.count;
+  finding.confidence = Confidence::likely;
+  RunnerUp other{"net.tcp_retrans_intrinsic",
+                 fmt::format("segments sent again too early: the sender undid {} recoveries, and not these",
+                             number(std::max(0.0, std::round(undone))))};
+  if (segments->excess() > kMoreTraffic * segments->outside) {
+    finding.confidence = Confidence::possible;
+    other.why_not = fmt::format("not ruled out: bursts of its own traffic; {} segments/s were sent instead of {}",
+                                number(segments->inside), number(segments->outside));
+  }
+  compare_round_trips(context, finding, at, all, std::move(other));
+  if (others) blame_others(finding, *others);
+  return finding;
+}
+
+/// Losses as their sender counted them. Those that the receiver counts, too, are told once when the nodes' summaries
+/// are merged.
+std::vector<Finding> losses_of_sender(const RuleContext& context) {
+  const auto recoveries = context.total_if_measured(kRecoveries);
+  const auto stood = recoveries_that_stood(context);
+  const auto sent = context.total_if_measured("tcp.OutSegs");
+  if (!recoveries || !stood || !sent) return {};
+  const auto is_loss = [&](const CountExcursion& each) {
+    const auto all = present_values(std::span(*recoveries).subspan(each.at.begin, each.at.length())).sum;
+    return context.seconds(each.at.length()) >= context.threshold("min_seconds") && each.count >= kLeastLost &&
+           each.share() >= context.threshold("min_recovered_share") &&
+           each.share() - each.usual >= context.threshold("min_ratio") * each.usual &&
+           each.count >= context.threshold("min_stood_share") * all;
+  };
+  auto found = find_count_excursions(*stood, *sent, context.threshold("max_chance"));
+  std::erase_if(found, [&](const CountExcursion& each) { return !is_loss(each); });
+  if (found.size() >= kHabit) return {};
+  std::vector<Interval> all;
+  all.reserve(found.size());
+  for (const CountExcursion& each : found) all.push_back(each.at);
+  const SenderSeries series{needed(rate(context, kRecoveries, 1, "/s"), kRecoveries),
+                            needed(rate(context, "tcp.OutSegs", 1, "segments/s"), "tcp.OutSegs")};
+  std::vector<Finding> findings;
+  for (const CountExcursion& each : found) {
+    if (auto finding = describe_sender(context, series, each, all)) findings.push_back(*std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Finding> losses_of_receiver(const RuleContext& context) {
   const MetricSeries queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const MetricSeries received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto excursions = excursions_of(context, queued.values, context.threshold("min_rate"),
@@ -144,6 +225,12 @@ std::vector<Finding> check(const RuleContext& context) {
   return usual ? all_along(context, queued, received) : findings;
 }
 
+std::vector<Finding> check(const RuleContext& context) {
+  std::vector<Finding> findings = losses_of_receiver(context);
+  for (Finding& finding : losses_of_sender(context)) findings.push_back(std::move(finding));
+  return findings;
+}
+
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_fault",
     .former_id = "net.tcp_loss",
@@ -152,7 +239,10 @@ const RegisteredRule kRule{{
         "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
         "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "
         "node of the job, its counters decide: segments that it sent again (tcp.peer.retransmits) and that had "
-        "not arrived already (tcp.peer.duplicates) were lost.",
+        "not arrived already (tcp.peer.duplicates) were lost. Rare losses among segments that only overtook each "
+        "other show at the sender: intervals with more recoveries per segment sent (tcpext.TCPSackRecovery against "
+        "tcp.OutSegs) that it did not undo (tcpext.TCPFullUndo, tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than "
+        "come together by chance.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
@@ -171,6 +261,11 @@ const RegisteredRule kRule{{
          {"min_missing_share", 0.2, "ratio",
           "share of retransmitted segments that were really lost; below it, the segments were only reordered"},
          {"min_missing", 0.0005, "ratio", "lost segments per segment received: from here on, always a loss"},
+         {"max_chance", 0.0001, "ratio",
+          "probability that recoveries of a sender come together by chance, above which they are no loss"},
+         {"min_stood_share", 0.5, "ratio", "least part of a sender's recoveries that it did not undo"},
+         {"min_recovered_share", 0.0002, "ratio",
+          "least recoveries of a sender that it did not undo, per segment sent"},
          {"min_job_share", 0.2, "ratio",
           "share of the losses on the job's connections, if measured; below it, the finding is a remark"},
          kMinLostSeconds,

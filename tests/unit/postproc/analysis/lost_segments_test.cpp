@@ -124,6 +124,82 @@ TEST(LostSegments, AreNobodyElsesFindings) {
   expect_as_it_was(job);
 }
 
+/// The same, as n1 found it by its own recoveries.
+Finding found_by_sender(const Job& job) {
+  Finding loss = job.loss;
+  loss.nodes = {"n1"};
+  loss.sentence = "n1 lost.";
+  loss.evidence = {{.metric = "tcpext.TCPSackRecovery", .node = "n1", .observed = 20, .unit = "/s"}};
+  return loss;
+}
+
+std::vector<Finding> merged_findings(const Job& job, std::vector<Finding> findings) {
+  compare_with_senders(job.summaries, {}, findings);
+  return findings;
+}
+
+TEST(LostSegments, OfASenderAreThoseOfTheNodeToWhichTheyWereSent) {
+  const Job job(4237, 4117);
+  const auto found = merged_findings(job, {found_by_sender(job)});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(found[0].sentence,
+            "n1 lost. All of them were on the path from n1 to n2. n1 had to send at least 120 segments again.");
+  ASSERT_EQ(found[0].evidence.size(), 3U);
+  EXPECT_EQ(found[0].evidence[1].metric, "tcp.peer.retransmits");
+  EXPECT_EQ(found[0].evidence[1].observed, 4237);
+}
+
+TEST(LostSegments, AreToldOnceWhereBothNodesFoundThem) {
+  Job job(289, 52);
+  const auto once = merged_findings(job, {job.loss, found_by_sender(job)});
+  ASSERT_EQ(once.size(), 1U);
+  EXPECT_TRUE(once[0].sentence.starts_with("n2 lost. ")) << once[0].sentence;
+  job.loss.intervals = {seconds(50, 56)};
+  Finding longer = found_by_sender(job);
+  longer.intervals = {seconds(50, 62)};
+  const auto whole = merged_findings(job, {job.loss, longer});
+  ASSERT_EQ(whole.size(), 1U) << "the receiver saw a part of it";
+  EXPECT_TRUE(whole[0].sentence.starts_with("n1 lost. ")) << whole[0].sentence;
+  job.loss.intervals = {seconds(20, 26)};
+  EXPECT_EQ(merged_findings(job, {job.loss, longer}).size(), 2U) << "another time";
+}
+
+TEST(LostSegments, OfSeveralSendersToOneNodeAreOneFinding) {
+  Job job(289, 52);
+  job.summaries.push_back(job.summaries[0]);
+  job.summaries[2].node = "n3";
+  job.summaries[2].addresses = {"10.0.0.3"};
+  Finding other = found_by_sender(job);
+  other.nodes = {"n3"};
+  const auto found = merged_findings(job, {found_by_sender(job), other});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(found[0].sentence.ends_with(" Packets from n3 to it were lost, too.")) << found[0].sentence;
+}
+
+TEST(LostSegments, StayThoseOfTheirSenderWhereTheyWentToNoSingleNodeOfTheJob) {
+  const Job known(289, 52);
+  const auto expect_at_sender = [](const Job& job) {
+    const Finding loss = found_by_sender(job);
+    const auto found = merged_findings(job, {loss});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0], loss);
+  };
+  Job job = known;
+  job.summaries[1].addresses.clear();
+  expect_at_sender(job);  // the receiver is no node of the job
+  job = known;
+  job.summaries[0].retransmits = {};
+  expect_at_sender(job);  // peers were not counted
+  job = known;
+  job.summaries[0].retransmits.peers[0].duplicates = {0, 286};
+  expect_at_sender(job);  // they had arrived
+  job = known;
+  job.summaries[0].retransmits.peers.push_back({"10.0.0.9", {55}, {100}, {0}});
+  expect_at_sender(job);  // a third of them went to another one: the link of n1 is bad
+}
+
 /// The losses of n2, a limit of its port at the same time, and n1, which sent to it, throttled by a quota meanwhile.
 struct SlowSender : Job {
   Finding limit, throttled;

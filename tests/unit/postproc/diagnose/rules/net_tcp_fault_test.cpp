@@ -1,4 +1,4 @@
-// net.tcp_retrans_fault on a receiver with lost segments, and on two that only look so.
+// net.tcp_retrans_fault on a receiver with lost segments, on their sender, and on nodes that only look so.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,9 +8,12 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
+#include "rule_recording.h"
 
 namespace reveal::tests::net_tcp_fault_test {
 namespace {
+
+using R = RuleRecording;
 
 constexpr std::size_t kSamples = 1200;  // two minutes at 100 ms
 
@@ -308,6 +311,99 @@ TEST(RuleLoss, IsStillCalledByItsFormerName) {
   EXPECT_EQ(threshold_of(rule, setting->thresholds, "min_rate"), 7);
   EXPECT_EQ(threshold_of(rule, setting->thresholds, "min_share"), 0.2);
   EXPECT_EQ(settings.find("net.tcp_loss"), nullptr);
+}
+
+/// A node that sends 4,000 segments a second, of which the network changes the order; from 50 s to 65 s some are lost.
+struct Sender {
+  double recoveries = 5;   // per second, in that time
+  double undone = 1.5;     // likewise
+  double again = 100;      // segments sent to 10.0.0.1 again per second, in that time
+  double needless = 96.5;  // the part of these that had arrived
+  double sent = 4000;      // per second, in that time
+};
+
+R record_sender(const Sender& sender) {
+  R node;
+  node.counter("tcpext.TCPOFOQueue", "", R::always(0.1), "node")
+      .counter("tcp.InSegs", "", R::always(4000), "node")
+      .counter("tcp.OutSegs", "", R::event(4000, sender.sent), "node")
+      .counter("tcpext.TCPSackRecovery", "", R::event(0.5, sender.recoveries), "node")
+      .counter("tcpext.TCPFullUndo", "", R::event(0.25, 0.6 * sender.undone), "node")
+      .counter("tcpext.TCPPartialUndo", "", R::event(0.125, 0.2 * sender.undone), "node")
+      .counter("tcpext.TCPDSACKUndo", "", R::event(0.125, 0.2 * sender.undone), "node")
+      .counter("tcp.peer.retransmits", "10.0.0.1", R::event(40, sender.again))
+      .counter("tcp.peer.duplicates", "10.0.0.1", R::event(40, sender.needless))
+      .counter("tcp.peer.segments_sent", "10.0.0.1", R::event(4000, sender.sent));
+  return node;
+}
+
+std::vector<Finding> found_by(const Sender& sender) {
+  return record_sender(sender).findings("net.tcp_retrans_fault");
+}
+
+TEST(RuleLoss, KnowsASenderOfRareLossesByTheRecoveriesThatItDidNotUndo) {
+  const R node = record_sender({});
+  const auto found = node.findings("net.tcp_retrans_fault");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(found[0].severity, Severity::notice) << "as many segments were sent as usual";
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.5);
+  EXPECT_TRUE(found[0].sentence.starts_with("Packets from n2 were probably lost on the way for 15 s: it recovered 5"))
+      << found[0].sentence;
+  EXPECT_TRUE(
+      found[0].sentence.ends_with(" times from a loss of TCP segments, 0.0875 % of those it sent (usually 0 %)."))
+      << found[0].sentence;
+  EXPECT_EQ(found[0].evidence.at(0).metric, "tcpext.TCPSackRecovery");
+  EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_intrinsic");
+}
+
+TEST(RuleLoss, TakesNoRecoveriesForLossesThatTheSenderUndid) {
+  EXPECT_TRUE(found_by({.recoveries = 5, .undone = 5, .needless = 100}).empty());
+  EXPECT_TRUE(found_by({.recoveries = 50, .undone = 30, .needless = 80}).empty()) << "most of them";
+  EXPECT_EQ(found_by({.recoveries = 50, .undone = 20, .needless = 70}).size(), 1U) << "less than half of them";
+  EXPECT_TRUE(found_by({.recoveries = 0.5, .undone = 0.5, .needless = 40}).empty()) << "nothing happened";
+}
+
+TEST(RuleLoss, TakesNoRecoveriesOfASenderForLossesThatAreTooFew) {
+  EXPECT_TRUE(found_by({.recoveries = 0.9, .undone = 0.2}).empty()) << "ten of them";
+  EXPECT_TRUE(found_by({.recoveries = 5, .undone = 0, .sent = 40'000}).empty()) << "one of 8,000 segments";
+}
+
+TEST(RuleLoss, DoesNotRuleOutBurstsOfTheSendersOwnTraffic) {
+  const auto found = found_by({.recoveries = 9, .undone = 1, .sent = 8000});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_intrinsic");
+  EXPECT_TRUE(found[0].runner_up.why_not.starts_with("not ruled out: bursts of its own traffic"))
+      << found[0].runner_up.why_not;
+}
+
+TEST(RuleLoss, TakesLossesOfASenderThatComeAgainAndAgainForItsHabit) {
+  const auto found_in = [](const R::Course& recoveries) {
+    R node = record_sender({});
+    for (std::size_t i = 0; i < node.telemetry.channels.size(); ++i) {
+      const std::string& metric = node.telemetry.channels[i].metric;
+      const bool recovered = metric == "tcpext.TCPSackRecovery";
+      if (!recovered && !metric.ends_with("Undo")) continue;
+      for (std::size_t t = 0; t < node.telemetry.samples; ++t) {
+        node.telemetry.series(i)[t] = recovered ? 0.1 * recoveries(0.1 * static_cast<double>(t)) : 0;
+      }
+    }
+    return node.findings("net.tcp_retrans_fault").size();
+  };
+  EXPECT_EQ(found_in(R::habit(0, 30)), 0U);
+  EXPECT_EQ(found_in(R::event(0, 30)), 1U);
+  EXPECT_EQ(found_in([](double second) { return second >= 50 && second < 52 ? 30.0 : 0.0; }), 0U) << "too short";
+}
+
+TEST(RuleLoss, OnlyRemarksLossesOfASenderOnOtherConnectionsThanTheJobs) {
+  const auto found = found_by({.again = 100, .needless = 99.9});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].sentence.find(" of them were counted on the job's connections"), std::string::npos)
+      << found[0].sentence;
 }
 
 TEST(RuleLoss, IsSilentOnAHealthyReceiver) {
