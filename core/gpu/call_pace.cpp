@@ -39,7 +39,7 @@ double CallPaces::load(const CallPace& pace) const noexcept {
   return static_cast<double>(pace.cost().count()) / static_cast<double>(period_.count());
 }
 
-/// What no call may take more than, so that the sum is the share.
+/// The most that one call may take, so that the sum is the share.
 double CallPaces::fair_load() const {
   std::vector<double> loads;
   loads.reserve(paces_.size());

@@ -36,7 +36,7 @@ constexpr std::int64_t kMega = 1'000'000;
 /// The rest of an answer is for events, which the driver reports only once, and for costs.
 constexpr std::size_t kRoomForValues = WorkerProcess::kLongestAnswer - 4096;
 constexpr std::string_view kOmitted = "omitted\n";
-/// What the library may take of a processor, for the values of each second and for the others.
+/// The shares of a processor that the library may take: for the values of each second, and for the others.
 constexpr double kShareEachSecond = 0.004;
 constexpr double kShareOfSlow = 0.001;
 
