@@ -2,15 +2,16 @@
 """The cost of a node with many cards: the collector with every probe, on this machine as it is and with 8 GPUs and 4
 RDMA adapters more, in turn.
 
-  many_cards.py --build BUILD [--seconds 30] [--rounds 3] [--gpus 8] [--adapters 4] [--stack]
+  many_cards.py --build BUILD [--seconds 30] [--rounds 3] [--warm-up 3] [--gpus 8] [--adapters 4] [--cards-only] [--stack]
+                [--h100] [--programs BIN]
 
 The GPUs answer by the double of NVIDIA's library (tests/doubles), all of its values and 18 links each; the adapters are
 files in a mount namespace, whose traffic moves each tenth of a second. Needs root, for that. The job sleeps.
 
-Prints the processor time of the collector and of its child processes as a share of one core, after a warm-up of three
+Prints the processor time of the collector and of its child processes as a share of one core, after a warm-up of some
 seconds, and the time in each probe of the parent by its own measurement. The double reads a text file and is part of the
-child that asks it: a library may cost more or less, in its driver above all; its cost on a real node is that of
-gpu.call_us.* (bench/gpu_machine.py). Adapters answer from files of a plain file system."""
+child that asks it: a library may cost more or less, in its driver above all. With --h100, each call spins as long as it
+does on an H100, whose counters of traffic have 32 bits. Adapters answer from files of a plain file system."""
 import argparse
 import os
 import pathlib
@@ -28,8 +29,17 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests/doubles"))
 from cards import Cards, gpu_lines, unavailable  # noqa: E402
 
-WARM_UP = 3.0
 SHOWN = 10  # probes
+# us of processor time by the key of the double's answer: the table of bench/overhead/README.md, "On a GPU", of a busy GPU.
+# Calls that share a range there are taken to have its middle. The table lacks temperature, totals of memory errors and
+# the link's generation: as the link's width. All other calls cost what the double costs.
+H100 = {"utilization": 70, "memory_used": 70, "power": 70, "sm_clock": 70, "memory_clock": 70, "reasons": 70, "gpm": 290,
+        "energy": 5900, "process_utilization": 2000, "samples1": 2000, "samples0": 600, "field74": 1100, "pcie_replays": 460,
+        "pcie_width": 180, "pcie_generation": 180, "temperature": 180, "ecc_corrected": 180, "ecc_uncorrected": 180,
+        "ecc_corrected_ever": 180, "ecc_uncorrected_ever": 180}
+NARROW = ("field138", "field139", "field197", "field198")
+H100_LINES = {f"spin.{key}": str(cost) for key, cost in H100.items()} | {f"{field}_narrow": "1" for field in NARROW} | {
+    "ecc_corrected_ever": "0", "ecc_uncorrected_ever": "0", "gpm20": "100", "gpm21": "100", "gpm60": "100", "gpm61": "100"}
 
 
 def family_of(pid):
@@ -59,18 +69,19 @@ def cpu_seconds(pid):
 
 def start(options, cards, folder):
     trace = folder / "trace.h5"
-    command = [options.build / "bin/reveal-collect", "--output", trace, "--job", f"pid:{options.job}", "--gpu-library",
+    command = [options.programs / "reveal-collect", "--output", trace, "--job", f"pid:{options.job}", "--gpu-library",
                options.build / "doubles/nvml_double.so" if cards else "/nowhere/libnvidia-ml.so.1",
-               "--duration", f"{options.seconds + WARM_UP + 5:.0f}s", *(["--stack"] if options.stack else [])]
+               "--duration", f"{options.seconds + options.warm_up + 5:.0f}s", *(["--stack"] if options.stack else [])]
     lines = folder / "gpus.txt"
     lines.write_text(gpu_lines(options.gpus, process=str(options.job), process_memory="5000000000",
-                               process_utilization="90", samples0=";".join(["600000"] * 10), samples1=";".join(["97"] * 6)))
+                               process_utilization="90", samples0=";".join(["600000"] * 10), samples1=";".join(["97"] * 6),
+                               **(H100_LINES if options.h100 else {})))
     command = cards.command(command) if cards else list(map(str, command))
     return subprocess.Popen(command, env=os.environ | {"NVML_DOUBLE": str(lines)}), trace
 
 
 def measured(options, with_cards):
-    """Seconds of processor time of the parent and of its children, and of each probe, per second."""
+    """Seconds of processor time of the parent and of its children, of each probe, and of the dearest child, per second."""
     with tempfile.TemporaryDirectory(prefix="reveal-cards-") as folder:
         folder = pathlib.Path(folder)
         cards = None
@@ -87,7 +98,7 @@ def measured(options, with_cards):
         mover = threading.Thread(target=move)
         mover.start()
         collector, trace = start(options, cards, folder)
-        time.sleep(WARM_UP)
+        time.sleep(options.warm_up)
         pids = family_of(collector.pid)
         before = {pid: cpu_seconds(pid) for pid in pids}
         time.sleep(options.seconds)
@@ -98,7 +109,7 @@ def measured(options, with_cards):
         if status != 0:
             sys.exit(f"many_cards: the collector ended with {status}")
         parent = used.pop(collector.pid)
-        return parent, sum(used.values()), probe_times(trace)
+        return parent, sum(used.values()), probe_times(trace), max(used.values())
 
 
 def probe_times(path):
@@ -110,19 +121,27 @@ def probe_times(path):
 
 
 def middle(values):
+    if not values:
+        return "not measured"
     return f"{100 * statistics.median(values):.2f} ({100 * min(values):.2f} to {100 * max(values):.2f})"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, help="those of another build; default: BUILD/bin")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=float, default=3,
+                        help="with --h100, 14: what is dear rests only after the second request for it, 11 s after the start")
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--adapters", type=int, default=4)
+    parser.add_argument("--cards-only", action="store_true", help="no runs without cards")
     parser.add_argument("--stack", action="store_true", help="also the probes that are off by default")
+    parser.add_argument("--h100", action="store_true", help="GPUs that cost what an H100 costs")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    options.programs = (options.programs or options.build / "bin").resolve()
     if why := unavailable():
         sys.exit(f"many_cards: {why}")
     with subprocess.Popen(["sleep", "infinity"]) as job:
@@ -131,14 +150,15 @@ def main():
             runs = {cards: [] for cards in (False, True)}
             for number in range(options.rounds):
                 for cards in (False, True) if number % 2 == 0 else (True, False):
-                    runs[cards].append(measured(options, cards))
+                    if cards or not options.cards_only:
+                        runs[cards].append(measured(options, cards))
         finally:
             job.kill()
     print(f"{'% of a core':32} {'without':>24} {'with cards':>24}")
     for name, part in (("collector", lambda run: run[0]), ("its child processes", lambda run: run[1]),
-                       ("both", lambda run: run[0] + run[1])):
+                       ("the dearest of these", lambda run: run[3]), ("all", lambda run: run[0] + run[1])):
         print(f"{name:32} {middle([part(run) for run in runs[False]]):>24} {middle([part(run) for run in runs[True]]):>24}")
-    probes = {cards: {name: statistics.median(run[2].get(name, 0) for run in runs[cards]) for name in
+    probes = {cards: {name: statistics.median([run[2].get(name, 0) for run in runs[cards]] or [0]) for name in
                       {name for run in runs[cards] for name in run[2]}} for cards in runs}
     print(f"\n{'us in each second, by probe':32} {'without':>24} {'with cards':>24}")
     more = sorted(probes[True], key=lambda name: probes[False].get(name, 0) - probes[True][name])

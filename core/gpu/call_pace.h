@@ -1,5 +1,5 @@
-// How often the calls into a GPU library are made: one that is slow is made less often, because each of them takes a
-// lock of the driver, for which the job's own calls wait.
+// How often the calls into a GPU library are made: each of them takes a lock of the driver, for which the job's own
+// calls wait, and most of them spin while the GPU answers, which is processor time that the job lacks.
 #pragma once
 
 #include <chrono>
@@ -13,35 +13,58 @@ namespace reveal {
 class CallPace {
  public:
   static constexpr std::chrono::milliseconds kSlow{50};
-  static constexpr int kSlowest = 16;  // requests from one use to the next
+  /// From one use to the next, in requests. The analysis counts on it (kRestPeriods in postproc/telemetry/grid.cpp).
+  static constexpr int kLongestRest = 16;
+  /// Uses before it rests for its cost: the first increment of a counter does not tell from when on it counts.
+  static constexpr int kBeforeRest = 2;
 
   /// Whether this request makes the call; the same for all of its GPUs.
-  [[nodiscard]] bool is_due(std::uint64_t request) noexcept;
-  void took(std::chrono::nanoseconds time) noexcept;
+  [[nodiscard]] bool is_due() const noexcept { return due_; }
+  /// One use: its time on the clock, and that of the processor.
+  void took(std::chrono::nanoseconds clock, std::chrono::nanoseconds processor) noexcept;
 
-  /// Used in one of so many requests: twice as many after each slow use, half as many after one that was not.
+  void end_request() noexcept;
+  /// `rest`: from one use to the next, in requests, for what it costs.
+  void begin_request(int rest) noexcept;
+
+  /// Processor time of the last request that made the call, for all GPUs.
+  [[nodiscard]] std::chrono::nanoseconds cost() const noexcept { return cost_; }
+  /// For its time on the clock it is used in one of so many requests: twice as many after each slow use, half as many
+  /// after one that was not.
   [[nodiscard]] int every() const noexcept { return every_; }
   [[nodiscard]] std::chrono::nanoseconds longest() const noexcept { return longest_; }
 
  private:
-  std::uint64_t request_ = 0;
+  bool due_ = true;
   int every_ = 1;
-  int left_ = 0;  // requests before the next use
-  bool due_ = false;
-  std::chrono::nanoseconds longest_now_{};  // in this request
-  std::chrono::nanoseconds longest_{};
+  int requests_ = 0;                                     // since its last use
+  int uses_ = 0;                                         // up to kBeforeRest
+  std::chrono::nanoseconds longest_now_{}, cost_now_{};  // in this request
+  std::chrono::nanoseconds longest_{}, cost_{};
 };
 
-/// All calls, by their names in the library, which outlive this.
+/// The calls that are made for one kind of request, by their names in the library, which outlive this. Together they
+/// take at most a given share of a processor, as far as none rests for more than kLongestRest requests: calls that take
+/// less than an equal part of it are made by each request, and the others have equal parts of the rest, for which they
+/// wait after each use.
 class CallPaces {
  public:
-  void begin_request() noexcept { ++request_; }
+  static constexpr double kUnlimited = 1e9;
+
+  explicit CallPaces(double share) : share_(share) {}
+  /// The time from one request to the next.
+  void set_period(std::chrono::nanoseconds period) noexcept { period_ = period; }
+
+  void begin_request();
   [[nodiscard]] CallPace& of(std::string_view name) { return paces_[name]; }
-  [[nodiscard]] std::uint64_t request() const noexcept { return request_; }
   [[nodiscard]] const std::map<std::string_view, CallPace>& all() const noexcept { return paces_; }
 
  private:
-  std::uint64_t request_ = 0;
+  [[nodiscard]] double load(const CallPace& pace) const noexcept;
+  [[nodiscard]] double fair_load() const;
+
+  double share_;
+  std::chrono::nanoseconds period_{std::chrono::seconds(1)};
   std::map<std::string_view, CallPace> paces_;
 };
 

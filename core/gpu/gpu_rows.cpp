@@ -1,5 +1,7 @@
 #include "core/gpu/gpu_rows.h"
 
+#include <algorithm>
+
 #include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
@@ -25,6 +27,12 @@ void GpuRows::begin(bool slow) noexcept {
 
 void GpuRows::commit(bool slow) noexcept {
   for (std::size_t i = 0; i < families(slow); ++i) families_[i]->commit();
+}
+
+Family* GpuRows::family(std::string_view path) const noexcept {
+  const auto found = std::find_if(families_.begin(), families_.end(),
+                                  [path](const Family* family) { return family->spec().path == path; });
+  return found == families_.end() ? nullptr : *found;
 }
 
 bool GpuRows::take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {

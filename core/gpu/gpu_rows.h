@@ -26,6 +26,9 @@ class GpuRows {
   void begin(bool slow) noexcept;
   void commit(bool slow) noexcept;
 
+  /// Null if there is none with this path.
+  [[nodiscard]] Family* family(std::string_view path) const noexcept;
+
   /// The instance is `prefix` with `rest`: "gpu" and "0/link3". A word that no family has as a metric is left out.
   /// Returns whether a value of the families that are read each time was among them.
   bool take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words);

@@ -17,6 +17,7 @@
 #include "core/gpu/nvml_library.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 
@@ -35,6 +36,9 @@ constexpr std::int64_t kMega = 1'000'000;
 /// The rest of an answer is for events, which the driver reports only once, and for costs.
 constexpr std::size_t kRoomForValues = WorkerProcess::kLongestAnswer - 4096;
 constexpr std::string_view kOmitted = "omitted\n";
+/// The shares of a processor that the library may take: for the values of each second, and for the others.
+constexpr double kShareEachSecond = 0.004;
+constexpr double kShareOfSlow = 0.001;
 
 struct ClockReason {
   std::uint64_t bit;
@@ -109,7 +113,7 @@ struct Gpu {
   nvml::GpmSample monitor_before = nullptr, monitor_now = nullptr;   // null: no performance monitor
   SteadyClock::time_point monitored_at = {};                         // no time: the first of them was not taken
   std::bitset<kTraffic.size()> without_field = {};                   // known not to be a counter of 64 bits
-  std::array<double, kTraffic.size()> moved = {};                    // bytes, by the performance monitor
+  std::bitset<kTraffic.size()> field_refused = {};                   // the last answer was that it is not supported
 };
 
 /// One line of an answer. A part of a line would be a wrong number: one that does not fit is left out.
@@ -162,19 +166,20 @@ bool is_broken(int result) {
   return std::find(kBroken.begin(), kBroken.end(), result) != kBroken.end();
 }
 
-/// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow is left out of some
+/// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow or dear is left out of some
 /// requests.
 class Asked {
  public:
-  Asked(Gpu& gpu, CallPaces& paces, bool always = false) : gpu_(gpu), paces_(paces), always_(always) {}
+  Asked(Gpu& gpu, CallPaces& paces) : gpu_(gpu), paces_(paces) {}
   template <typename Call, typename... Arguments>
   bool operator()(const Call& call, Arguments... arguments) {
     if (gpu_.lost != nvml::kSuccess || call.name().empty()) return false;
     CallPace& pace = paces_.of(call.name());
-    if (!always_ && !pace.is_due(paces_.request())) return false;
+    if (!pace.is_due()) return false;
     const auto begin = SteadyClock::now();
+    const std::int64_t used = read_clock(CLOCK_THREAD_CPUTIME_ID);
     const int result = last_result_ = call(gpu_.device, arguments...);
-    pace.took(SteadyClock::now() - begin);
+    pace.took(SteadyClock::now() - begin, std::chrono::nanoseconds(read_clock(CLOCK_THREAD_CPUTIME_ID) - used));
     if (result == nvml::kGpuIsLost || result == nvml::kResetRequired) gpu_.lost = result;
     return result == nvml::kSuccess;
   }
@@ -184,7 +189,6 @@ class Asked {
  private:
   Gpu& gpu_;
   CallPaces& paces_;
-  bool always_;  // facts are told once, and none may be missing
   int last_result_ = nvml::kSuccess;
 };
 
@@ -194,9 +198,13 @@ class Driver {
     if (library_.event_set_create(&events_) != nvml::kSuccess) events_ = nullptr;
   }
 
-  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened for
-  /// another reason than that it is broken.
+  /// The periods of the requests, then the GPUs: opens those that are not open yet. Throws Unavailable if there is
+  /// none, or none of them can be opened for another reason than that it is broken.
   void open(std::string_view gpus) {
+    for (CallPaces* paces : {&each_second_, &slow_}) {
+      const auto period = parse_int(cut_word(gpus));
+      if (period && *period > 0) paces->set_period(std::chrono::milliseconds(*period));
+    }
     unsigned count = 0;
     if (library_.count(&count) == nvml::kSuccess) count_ = std::min<std::size_t>(count, kMostGpus);
     const bool any = !gpus.empty();
@@ -211,7 +219,6 @@ class Driver {
   }
 
   std::string facts() {
-    paces_.begin_request();
     std::string answer;
     std::array<char, kLongestText> version{};
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
@@ -230,7 +237,7 @@ class Driver {
 
   std::string fast(std::string_view indices) {
     std::string answer = "fast\n";
-    paces_.begin_request();
+    each_second_.begin_request();
     for_each(indices, answer, [&](Gpu& gpu) { add_fast(gpu, answer); });
     add_events(answer);
     add_slow_calls(answer);
@@ -239,7 +246,8 @@ class Driver {
 
   std::string slow(std::string_view indices) {
     std::string answer = "slow\n";
-    paces_.begin_request();
+    each_second_.begin_request();
+    slow_.begin_request();
     SteadyClock::duration fast{};
     const auto begin = SteadyClock::now();
     for_each(indices, answer, [&](Gpu& gpu) {
@@ -257,6 +265,17 @@ class Driver {
     add_costs(answer, fast, SteadyClock::now() - begin);
     add_events(answer);
     add_slow_calls(answer);
+    return answer;
+  }
+
+  /// Counters of which a report has the total, however dear they are, and the last events.
+  std::string last(std::string_view indices) {
+    std::string answer = "last\n";
+    for_each(indices, answer, [&](Gpu& gpu) {
+      Line line(answer, std::to_string(gpu.index));
+      add_energy(Asked(gpu, at_the_ends_), line);
+    });
+    add_events(answer);
     return answer;
   }
 
@@ -308,7 +327,7 @@ class Driver {
   }
 
   void add_facts(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_, true);
+    Asked asked(gpu, at_the_ends_);
     std::array<char, kLongestText> text{};
     const auto add = [&](std::string_view key, const std::string& value) { add_fact(answer, gpu, key, value); };
     if (asked(library_.name, text.data(), kLongestText)) add("name", clean(text.data()));
@@ -334,7 +353,7 @@ class Driver {
   }
 
   void add_fast(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_);
+    Asked asked(gpu, each_second_);
     Line line(answer, std::to_string(gpu.index));
     nvml::Utilization utilization{};
     if (asked(library_.utilization, &utilization)) {
@@ -351,12 +370,11 @@ class Driver {
     unsigned long long large = 0;
     if (asked(library_.power, &value)) line.add("gpu.power", (std::uint64_t{value} + kHalfWatt) / 1000);
     if (asked(library_.clock, nvml::kClockSm, &value)) line.add("gpu.sm_clock", std::uint64_t{value} * kMega);
-    if (asked(library_.clock, nvml::kClockMemory, &value)) line.add("gpu.memory_clock", std::uint64_t{value} * kMega);
     if (asked(library_.reasons, &large)) {
       for (const ClockReason& reason : kClockReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
     add_traffic(asked, gpu, line);
-    add_monitored(asked, gpu, line);
+    add_monitored(asked, gpu, line, answer);
   }
 
   // The first answer, and one after a pause, reach further back than from one look to the next.
@@ -384,7 +402,7 @@ class Driver {
   }
 
   // Means between two samples of the monitor.
-  void add_monitored(Asked& asked, Gpu& gpu, Line& line) {
+  void add_monitored(Asked& asked, Gpu& gpu, Line& line, std::string& answer) {
     constexpr double kAll = 100;
     if (gpu.monitor_now == nullptr || !asked(library_.gpm_sample, gpu.monitor_now)) return;
     nvml::GpmMetrics wanted{.version = nvml::kGpmVersion,
@@ -405,17 +423,18 @@ class Driver {
       if (one.result == nvml::kSuccess && one.value >= 0 && one.value <= kAll)
         line.add(kMonitored[i].metric, static_cast<std::uint64_t>(std::llround(one.value)));
     }
+    Line moved(answer, "moved " + std::to_string(gpu.index));
     for (std::size_t i = 0; known && i < kTraffic.size(); ++i) {
       constexpr double kMebi = 1024.0 * kKibi;
       constexpr double kMost = 1e8;  // MiB/s; no link has it
       const nvml::GpmMetric& one = wanted.metrics[kMonitored.size() + i];
       if (!gpu.without_field[i] || one.result != nvml::kSuccess || one.value < 0 || one.value > kMost) continue;
-      gpu.moved[i] += one.value * kMebi * passed.count();
-      line.add(kTraffic[i].metric, static_cast<std::uint64_t>(gpu.moved[i]));
+      moved.add(kTraffic[i].metric, static_cast<std::uint64_t>(one.value * kMebi * passed.count()));
     }
   }
 
-  // In one call, which takes the driver's lock once.
+  // In one call, which takes the driver's lock once. A driver that does not support a counter says so twice: it may be
+  // busy once.
   void add_traffic(Asked& asked, Gpu& gpu, Line& line) {
     std::array<nvml::FieldValue, kTraffic.size()> values{};
     std::array<std::size_t, kTraffic.size()> wanted{};
@@ -433,17 +452,20 @@ class Driver {
       const bool given = values[i].result == nvml::kSuccess;
       const bool wide = values[i].type == nvml::kUnsignedLongLong || values[i].type == nvml::kUnsignedLong;
       if (given && wide) line.add(traffic.metric, values[i].value.large * traffic.scale);
-      gpu.without_field[wanted[i]] = given ? !wide : values[i].result == nvml::kNotSupported;
+      const bool refused = values[i].result == nvml::kNotSupported;
+      gpu.without_field[wanted[i]] = given ? !wide : refused && gpu.field_refused[wanted[i]];
+      gpu.field_refused[wanted[i]] = refused;
     }
   }
 
   void add_slow(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_);
+    Asked asked(gpu, slow_);
     Line line(answer, std::to_string(gpu.index));
     unsigned value = 0;
     unsigned long long large = 0;
     if (asked(library_.temperature, nvml::kTemperatureOfGpu, &value)) line.add("gpu.temperature", value);
-    if (asked(library_.energy, &large)) line.add("gpu.energy", large * 1000);
+    if (asked(library_.clock, nvml::kClockMemory, &value)) line.add("gpu.memory_clock", std::uint64_t{value} * kMega);
+    add_energy(asked, line);
     for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
     add_fields_of_health(asked, line);
     for (const auto& [type, counter, metric] :
@@ -472,6 +494,12 @@ class Driver {
     if (asked(library_.decoder, &value, &period)) line.add("gpu.decoder_utilization", value);
   }
 
+  void add_energy(Asked asked, Line& line) {
+    constexpr unsigned long long kMicrojoules = 1000;  // in a millijoule
+    unsigned long long energy = 0;
+    if (asked(library_.energy, &energy)) line.add("gpu.energy", energy * kMicrojoules);
+  }
+
   void add_fields_of_health(Asked& asked, Line& line) {
     constexpr std::array kFields = {nvml::kFieldMemoryTemperature, nvml::kFieldRetiredPending,
                                     nvml::kFieldRetiredSingleBit,  nvml::kFieldRetiredDoubleBit,
@@ -493,7 +521,7 @@ class Driver {
   }
 
   void add_regions(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_);
+    Asked asked(gpu, slow_);
     for (std::size_t i = 0; i < kRegions.size(); ++i) {
       if (gpu.without_region[i]) continue;
       Line line(answer, std::to_string(gpu.index) + '/' + kRegions[i].name);
@@ -510,7 +538,7 @@ class Driver {
   }
 
   void add_links(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_);
+    Asked asked(gpu, slow_);
     for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
       int active = 0;
       if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
@@ -530,7 +558,7 @@ class Driver {
   }
 
   void add_processes(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu, paces_);
+    Asked asked(gpu, slow_);
     std::vector<nvml::ProcessInfo> processes(kRoomForProcesses);
     auto count = static_cast<unsigned>(kMostGpuProcesses);
     if (!asked(library_.processes, &count, processes.data())) return;
@@ -561,17 +589,24 @@ class Driver {
     costs_known_ = true;
     add_cost(answer, "each_second", fast);
     add_cost(answer, "all", all);
-    for (const auto& [name, pace] : paces_.all()) add_cost(answer, name, pace.longest());
+    std::map<std::string_view, std::chrono::nanoseconds> longest;
+    for (const CallPaces* paces : {&at_the_ends_, &each_second_, &slow_}) {
+      for (const auto& [name, pace] : paces->all()) longest[name] = std::max(longest[name], pace.longest());
+    }
+    for (const auto& [name, time] : longest) add_cost(answer, name, time);
   }
   static void add_cost(std::string& answer, std::string_view name, std::chrono::nanoseconds time) {
     const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
     answer.append("cost ").append(name).append(1, ' ').append(std::to_string(microseconds)).append(1, '\n');
   }
 
-  /// Calls that were slow more than once; each of them once.
+  /// Calls that were slow on the clock more than once; each of them once. That a dear one rests is no such thing.
   void add_slow_calls(std::string& answer) {
-    for (const auto& [name, pace] : paces_.all()) {
-      if (pace.every() > 2 && slow_calls_.insert(name).second) answer.append("slow_call ").append(name).append(1, '\n');
+    for (const CallPaces* paces : {&each_second_, &slow_}) {
+      for (const auto& [name, pace] : paces->all()) {
+        if (pace.every() > 2 && slow_calls_.insert(name).second)
+          answer.append("slow_call ").append(name).append(1, '\n');
+      }
     }
   }
 
@@ -595,7 +630,8 @@ class Driver {
   std::map<int, int> broken_;  // results with which GPUs could not be opened, until they are told
   std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
-  CallPaces paces_;
+  CallPaces at_the_ends_{CallPaces::kUnlimited};  // facts and totals, of which none may be missing
+  CallPaces each_second_{kShareEachSecond}, slow_{kShareOfSlow};
   std::set<std::string_view> slow_calls_;
   bool costs_known_ = false;
 };
@@ -622,6 +658,7 @@ std::string query_gpus(const std::string& /*root*/, std::string_view request) {
     return "ended\n";
   }
   if (!driver) return "none not opened\n";
+  if (what == "last") return driver->last(request);
   return what == "slow" ? driver->slow(request) : driver->fast(request);
 }
 

@@ -43,10 +43,8 @@ constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory.
 constexpr MetricHelp kPowerExtremes[] = {
     {"gpu.power_highest", "Highest of the driver's samples of the power in the last 10 s, as far as it keeps them."}};
 constexpr MetricHelp kEnergy[] = {{"gpu.energy", "Energy the GPU used."}};
-constexpr MetricHelp kClocks[] = {
-    {"gpu.sm_clock", "Clock of the multiprocessors."},
-    {"gpu.memory_clock", "Clock of the GPU's memory."},
-};
+constexpr MetricHelp kClocks[] = {{"gpu.sm_clock", "Clock of the multiprocessors."}};
+constexpr MetricHelp kMemoryClocks[] = {{"gpu.memory_clock", "Clock of the GPU's memory."}};
 constexpr MetricHelp kReasons[] = {
     {"gpu.reason_idle", "1 while the clocks are low because nothing runs."},
     {"gpu.reason_application_clocks", "1 while a setting (nvidia-smi -ac, -lgc) fixes the clocks."},
@@ -128,8 +126,10 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/activity", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Activity within GPUs", kSource,
      kActivity},
-    // Calls that cost milliseconds for each GPU: bench/gpu_machine.py measures them.
+    // Calls that cost milliseconds for each GPU (bench/gpu_machine.py measures them), and what hardly ever changes.
     {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
+    {"gpu/memory_clocks", Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu, "Clocks of the memory of GPUs",
+     kSource, kMemoryClocks},
     {"gpu/power_extremes", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Extremes of the power of GPUs",
      kSource, kPowerExtremes},
     {"gpu/utilization_extremes", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu,
@@ -149,7 +149,9 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 8;  // place of "gpu/energy" among the families
+constexpr std::string_view kEnergyFamily = "gpu/energy";
+constexpr std::size_t kFirstSlow = 8;  // place of this family
+static_assert(kFamilies[kFirstSlow].path == kEnergyFamily);
 
 /// Why a GPU is lost, as the library reports it.
 std::string words_of_loss(std::int64_t result) {
@@ -208,7 +210,8 @@ class GpuProbe final : public Probe {
     closed_ = true;
     if (child_.state() == AskedChild::State::busy) take_events(child_.answer_within(kForTheEnd));
     if (child_.state() != AskedChild::State::idle) return;  // it hangs, and is killed
-    if (opened_ && child_.ask("fast")) take_events(child_.answer_within(kForTheEnd));
+    name_gpus("last");                                      // one that is lost may have events
+    if (opened_ && child_.ask(request_)) take_last(child_.answer_within(kForTheEnd));
     close_driver();
   } catch (const std::exception& error) {  // no memory
     break_off(error);
@@ -257,6 +260,7 @@ class GpuProbe final : public Probe {
     GpuIdentity identity;
     Snapshot facts;
     std::int64_t xids = 0;
+    std::map<std::string, std::int64_t, std::less<>> moved;  // counters that the performance monitor knows as rates
     bool opened = true;
     bool watched = true;  // the driver reports its Xids
     bool lost = false;
@@ -291,7 +295,10 @@ class GpuProbe final : public Probe {
   }
 
   bool open_gpus() {
-    std::string request = "open";
+    using std::chrono::duration_cast;
+    using std::chrono::milliseconds;
+    std::string request = "open " + std::to_string(duration_cast<milliseconds>(context_.period).count()) + ' ' +
+                          std::to_string(duration_cast<milliseconds>(slow_period()).count());
     for (const int index : job_gpus_.indices) {
       request += ' ' + std::to_string(index);
       const auto known = std::find_if(identities_.begin(), identities_.end(),
@@ -410,14 +417,16 @@ class GpuProbe final : public Probe {
     if (slow) next_slow_ns_ = context_.sink.now() + kSlowPeriod;
     follow_when_due(slow);
     if (lacks_gpus() && open_gpus()) return;
-    request_ = slow ? "slow" : "fast";
-    bool any = false;
+    if (name_gpus(slow ? "slow" : "fast")) child_.ask(request_);
+  }
+
+  /// Makes a request about the GPUs that are measured; false where there is none.
+  bool name_gpus(std::string_view what) {
+    request_ = what;
     for (const auto& [index, gpu] : gpus_) {
-      if (gpu.lost || !job_gpus_.indices.contains(index)) continue;
-      request_ += ' ' + std::to_string(index);
-      any = true;
+      if (!gpu.lost && job_gpus_.indices.contains(index)) request_ += ' ' + std::to_string(index);
     }
-    if (any) child_.ask(request_);
+    return request_.size() > what.size();
   }
 
   void take(std::string_view answer) {
@@ -439,6 +448,17 @@ class GpuProbe final : public Probe {
     while (next_line(answer, line)) take_line(line);
     count_xids();
     rows_.commit(slow);
+    if (slow) slow_row_ns_ = context_.sink.now();
+  }
+
+  // The energy from its last reading to the end. A row of the same tick has it.
+  void take_last(std::string_view answer) {
+    Family* energy = slow_row_ns_ < context_.sink.now() ? rows_.family(kEnergyFamily) : nullptr;
+    if (energy != nullptr) energy->begin();
+    std::string_view line;
+    if (!next_line(answer, line) || line != "last") return;
+    while (next_line(answer, line)) take_line(line);
+    if (energy != nullptr) energy->commit();
   }
 
   void take_line(std::string_view line) {
@@ -455,11 +475,31 @@ class GpuProbe final : public Probe {
       take_cost(head, line);
       return;
     }
-    if (head != "process") {
+    if (head == "process") {
+      rows_.take_process(context_.slots, line);
+    } else if (head == "moved") {
+      take_moved(line);
+    } else {
       rows_.take("gpu", head, "job", line);
-      return;
     }
-    rows_.take_process(context_.slots, line);
+  }
+
+  // Summed here, so that the counters go on where another child follows.
+  void take_moved(std::string_view line) {
+    const std::string_view index = cut_word(line);
+    const auto number = parse_int(index);
+    const auto found = number ? gpus_.find(static_cast<int>(*number)) : gpus_.end();
+    if (found == gpus_.end()) return;
+    auto& moved = found->second.moved;
+    for (std::string_view metric = cut_word(line); !metric.empty(); metric = cut_word(line)) {
+      std::int64_t bytes = 0;
+      if (!parse_counter(cut_word(line), bytes)) continue;
+      auto known = moved.find(metric);
+      if (known == moved.end() && moved.size() == std::size(kTraffic)) continue;
+      if (known == moved.end()) known = moved.emplace(std::string(metric), 0).first;
+      if (__builtin_add_overflow(known->second, bytes, &known->second)) known->second = 0;
+      rows_.set("gpu", index, "job", metric, known->second, 0);
+    }
   }
 
   void take_cost(std::string_view what, std::string_view line) {
@@ -543,6 +583,7 @@ class GpuProbe final : public Probe {
   std::string gap_;
   std::uint64_t generation_ = 0;
   std::int64_t next_slow_ns_ = 0;
+  std::int64_t slow_row_ns_ = 0;
   std::int64_t next_follow_ns_ = 0;
   std::int64_t follow_period_ = kFollowPeriod;
   bool opened_ = false;
@@ -560,7 +601,7 @@ std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
 const RegisteredProbe entry{
     {.name = "gpu",
      .help = "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; energy, errors and "
-             "links every 10 s",
+             "links every 10 s, less often where the driver takes long for them",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,

@@ -330,7 +330,7 @@ void put_gpu_energy(const std::map<std::string, GpuTotals>& gpus, JobTotals& tot
     sum += measured.energy->sum * 1e-6;
   }
   put(totals, "gpu_energy_joules", sum,
-      "the GPUs' own counters, read every 10 s: energy before the first reading and after the last one is not counted");
+      "the GPUs' own counters: energy before the first reading and after the last one is not counted");
 }
 
 /// Also where other jobs use the node: a GPU that was allocated to the job is its own.

@@ -65,12 +65,15 @@ HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<c
   const std::span<const double> excuse = unless.empty() ? std::span<const double>() : gpu_series(context, unless, gpu);
   std::vector<bool> is_held(use.size(), false);
   std::vector<bool> is_free(use.size(), false);
+  std::vector<bool> is_known(use.size(), false);
   double most = 0;
   for (const std::string_view reason : reasons) {
     const std::span<const double> set = gpu_series(context, reason, gpu);
     double seconds = 0;
     for (std::size_t t = 0; t < set.size(); ++t) {
-      if (!(use[t] >= kBusy) || std::isnan(set[t])) continue;
+      if (std::isnan(use[t]) || std::isnan(set[t])) continue;
+      is_known[t] = true;
+      if (use[t] < kBusy) continue;
       is_free[t] = true;
       if (set[t] < 1 || (!excuse.empty() && excuse[t] >= 1)) continue;
       is_held[t] = true;
@@ -85,7 +88,7 @@ HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<c
   std::size_t longest = 0;
   for (std::size_t t = 0; t < use.size(); ++t) {
     held.busy_seconds += is_free[t] ? context.telemetry.step_seconds : 0;
-    row = is_held[t] ? row + 1 : 0;
+    if (is_known[t]) row = is_held[t] ? row + 1 : 0;  // with many GPUs, they are not asked each second
     longest = std::max(longest, row);
     is_free[t] = is_free[t] && !is_held[t];
     if (!is_held[t]) continue;

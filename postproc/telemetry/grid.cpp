@@ -19,6 +19,9 @@ constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 4;
 /// known.
 constexpr double kSpreadPeriods = 3;
 constexpr std::int64_t kSpreadSteps = 20;
+/// The same of a gap in which the family was read without this counter: a probe leaves out for 16 readings at most, of
+/// which some are late, what is dear to read (core/gpu/call_pace.h).
+constexpr double kRestPeriods = 20;
 /// A level is believed for at most this many of its own periods.
 constexpr double kHoldPeriods = 1.5;
 constexpr std::chrono::nanoseconds kFinestStep = std::chrono::milliseconds(100);
@@ -42,6 +45,10 @@ double period_steps(double period_seconds, double step_seconds) {
 
 std::int64_t most_spread_of(double steps) {
   return std::max<std::int64_t>(kSpreadSteps, static_cast<std::int64_t>(std::lround(kSpreadPeriods * steps)));
+}
+
+std::int64_t most_rest_of(double steps) {
+  return std::max(most_spread_of(steps), static_cast<std::int64_t>(std::lround(kRestPeriods * steps)));
 }
 
 std::int64_t most_held_of(double steps) {
@@ -78,13 +85,16 @@ void lay_channel(const FamilyRows& family, std::size_t channel, const Places& pl
   const ChannelKey& key = family.channels[channel];
   const bool counts = is_counted(family.spec.kind);
   const auto size = static_cast<std::int64_t>(out.size());
-  const std::int64_t most_spread = most_spread_of(period_steps);
+  const std::int64_t most_spread = most_spread_of(period_steps) * places.ticks_in_step;
+  const std::int64_t most_rest = most_rest_of(period_steps) * places.ticks_in_step;
   const std::int64_t most_held = most_held_of(period_steps);
+  bool rested = true;  // since the last value, the family was read without a long gap
 
   // The tick an increment counts from. A missing value's increment is in the next one that is present.
   std::optional<std::int64_t> counted_to;
   if (!family.seen_before.empty() && family.seen_before[channel]) counted_to = kLongAgo;
   for (std::size_t row = 0; row < at.size(); ++row) {
+    rested = rested && (row == 0 || places.ticks[row] - places.ticks[row - 1] <= most_spread);
     if (std::isnan(rows[row])) continue;
     if (key.died_ns > 0 && family.time_ns[row] > key.died_ns) break;
     if (counts) {
@@ -92,8 +102,9 @@ void lay_channel(const FamilyRows& family, std::size_t channel, const Places& pl
       const std::int64_t previous = counted_to.value_or(row > 0 ? ticks[row - 1] : ticks[row] - 1);
       counted_to = ticks[row];
       const std::int64_t covered = std::max<std::int64_t>(1, ticks[row] - previous);
-      if (covered <= most_spread * places.ticks_in_step)
+      if (covered <= (rested ? most_rest : most_spread))
         spread(rows[row], ticks[row], covered, places.ticks_in_step, out);
+      rested = true;
     } else {
       std::int64_t until = row + 1 < at.size() ? std::max(at[row + 1], at[row] + 1) : at[row] + most_held;
       until = std::min({until, at[row] + most_held, size});
@@ -229,7 +240,7 @@ std::int64_t Grid::index(std::int64_t monotonic_ns) const {
 
 std::int64_t reach_of(double period_seconds, double step_seconds) {
   const double steps = period_steps(period_seconds, step_seconds);
-  return std::max(most_spread_of(steps), most_held_of(steps));
+  return std::max(most_rest_of(steps), most_held_of(steps));
 }
 
 void append_channels(const FamilyRows& family, Telemetry& telemetry) {

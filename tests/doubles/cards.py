@@ -30,7 +30,7 @@ GPU = {"utilization": "97", "memory_utilization": "60", "memory_used": "60000000
        "name": "NVIDIA H100", "ecc": "1", "ecc_corrected": "0", "ecc_uncorrected": "0", "remap_pending": "0",
        "remap_failed": "0", "remapped_rows": "0", "mig": "0", "persistence": "1", "pcie_generation": "5",
        "pcie_width": "16", "pcie_width_most": "16", "encoder": "0", "gpm": "1", "gpm2": "80",
-       "gpm3": "30", "gpm5": "40", "gpm10": "50"}
+       "gpm3": "30", "gpm5": "40", "gpm10": "50", "pcie_replays": "0"}
 FIELDS = {"field138": "0+1000", "field139": "0+1000", "field197": "0+100000000", "field198": "0+100000000",
           "field74": "0", "field75": "0", "field82": "70"}
 LINKS = 18

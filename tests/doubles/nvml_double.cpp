@@ -6,7 +6,8 @@
 //   1.utilization 95*8,5*2       95 for 8 s, then 5 for 2 s, and again
 //   memory_used 5000+100         grows by 100 in each second; after the + may be a course of seconds, too
 //   power !15                    the call fails with result 15
-//   latency 20                   each call takes so many milliseconds
+//   latency 20                   each call takes so many milliseconds, in which it sleeps
+//   spin.power 70                the call that answers "power" takes so many microseconds of processor time
 //   crash 0*3,1*60               the process dies in the fourth second
 //   log /tmp/calls               start and end of use are noted there
 //   opened /tmp/opened           the number of each GPU that is opened
@@ -21,6 +22,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -31,6 +33,7 @@
 #include <vector>
 
 #include "core/gpu/nvml_abi.h"
+#include "hdf5schema/basics/clocks.h"
 
 namespace {
 
@@ -59,6 +62,16 @@ class Double {
     std::string key;
     std::string value;
     while (in >> key && std::getline(in >> std::ws, value)) lines_[key] = value;
+    spins_ =
+        std::any_of(lines_.begin(), lines_.end(), [](const auto& line) { return line.first.starts_with("spin."); });
+  }
+
+  /// As a driver does that waits for the GPU's own processor.
+  void spin(const std::string& key, int gpu) {
+    if (!spins_) return;
+    const std::int64_t end =
+        reveal::read_clock(CLOCK_THREAD_CPUTIME_ID) + 1000 * static_cast<std::int64_t>(ask("spin." + key, gpu).value);
+    while (reveal::read_clock(CLOCK_THREAD_CPUTIME_ID) < end) continue;
   }
 
   [[nodiscard]] std::string text(const std::string& key, int gpu = -1) {
@@ -143,6 +156,7 @@ class Double {
   }
 
   std::map<std::string, std::string> lines_;
+  bool spins_ = false;
   std::tuple<long, long, long> version_{};
   Clock::time_point begin_ = Clock::now();
 };
@@ -166,6 +180,7 @@ int gpus() {
 template <typename T>
 int give(Device device, const char* key, T* value) {
   self().enter();
+  self().spin(key, number_of(device));
   const Answer answer = self().ask(key, number_of(device));
   if (answer.result == kSuccess) *value = static_cast<T>(answer.value);
   return answer.result;
@@ -244,7 +259,9 @@ int nvmlDeviceGetSamples(Device device, int type, unsigned long long seen, int* 
   self().enter();
   constexpr int kNotFound = 6;
   constexpr unsigned long long kPeriod = 100'000;
-  const std::string text = self().text("samples" + std::to_string(type), number_of(device));
+  const std::string key = "samples" + std::to_string(type);
+  self().spin(key, number_of(device));
+  const std::string text = self().text(key, number_of(device));
   if (text.empty()) return kNotSupported;
   unsigned long long time = 0;
   unsigned given = 0;
@@ -269,9 +286,12 @@ int nvmlDeviceGetPowerUsage(Device device, unsigned* power) {
   return give(device, "power", power);
 }
 int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* energy) {
-  const int result = give(device, "power", energy);  // mW * s = mJ
-  *energy = static_cast<unsigned long long>(static_cast<double>(*energy) * self().seconds());
-  return result;
+  self().enter();
+  self().spin("energy", number_of(device));
+  const Answer power = self().ask("power", number_of(device));
+  if (power.result != kSuccess) return power.result;
+  *energy = static_cast<unsigned long long>(static_cast<double>(power.value) * self().seconds());  // mW * s = mJ
+  return kSuccess;
 }
 int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* limit) {
   return give(device, "power_limit", limit);
@@ -304,10 +324,17 @@ int nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* unco
   static_cast<void>(give(device, "remapped_rows", uncorrected));
   return give(device, "remap_pending", pending);
 }
-// "field197 5" and "field197_narrow 1": a counter of 32 bits
+// "field197 5"; "field197_narrow 1": a counter of 32 bits; "field197_refused 2": at first, so many answers are that it
+// is not supported
 int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
   for (int i = 0; i < count; ++i) {
+    static unsigned long long refused = 0;
     const std::string field = "field" + std::to_string(values[i].field);
+    values[i].result = kNotSupported;
+    if (refused < self().ask(field + "_refused", number_of(device)).value) {
+      ++refused;
+      continue;
+    }
     unsigned narrow = values[i].field == kFieldMemoryTemperature ? 1 : 0;
     static_cast<void>(give(device, (field + "_narrow").c_str(), &narrow));
     values[i].type = narrow != 0 ? kUnsignedInt : kUnsignedLongLong;
@@ -409,6 +436,9 @@ int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* value) {
 }
 int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* value) {
   return give(device, "pcie_width", value);
+}
+int nvmlDeviceGetPcieReplayCounter(Device device, unsigned* value) {
+  return give(device, "pcie_replays", value);
 }
 int nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* value) {
   return give(device, "pcie_width_most", value);

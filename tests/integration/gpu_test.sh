@@ -60,6 +60,8 @@ with h5py.File(sys.argv[1]) as trace:
     for family in ("utilization", "memory", "power", "clocks", "reasons"):
         values = trace["gpu/" + family]
         assert len(values) > 0, family
+    # Their second reading is that at the end: the others are ten seconds apart.
+    assert all((gpu > 0).any() for gpu in trace["gpu/energy"][:]), trace["gpu/energy"][:]
 PY
 found() { # DIRECTORY RULE INSTANCE
   /usr/bin/python3 -c '

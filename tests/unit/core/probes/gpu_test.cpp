@@ -249,6 +249,24 @@ TEST(Gpu, MakesSlowCallsLessOften) {
   EXPECT_TRUE(slow()) << "the report names it";
 }
 
+TEST(Gpu, ReadsSeldomWhatIsDearAndTheEnergyAtTheEnd) {
+  const std::string begin = "gpus 1\nutilization 30\ntemperature 61\nspin.energy 20000\n";
+  GpuBench bench(begin + "power 0\n");
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu0"), 61);
+  EXPECT_EQ(bench.value("gpu/energy", "gpu.energy", "gpu0"), 0) << "by the first answer";
+  const auto rests = [&] {  // it may take 10 ms in 10 s
+    return bench.value("gpu/temperatures", "gpu.temperature", "gpu0") == 61 &&
+           bench.value("gpu/energy", "gpu.energy", "gpu0") == kMissing;
+  };
+  EXPECT_TRUE(bench.until(rests));
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  EXPECT_EQ(bench.coverage().reason, "") << "as intended";
+  bench.write(begin + "power 300000\n");
+  bench.sample();
+  bench.close();
+  EXPECT_GT(bench.value("gpu/energy", "gpu.energy", "gpu0"), 0);
+}
+
 TEST(Gpu, OutlivesALibraryThatCrashes) {
   GpuBench bench("gpus 1\nutilization 30\n");
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
@@ -269,6 +287,30 @@ TEST(Gpu, IsMeasuredAgainAfterTheLibraryCrashed) {
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 31; }));
   EXPECT_TRUE(bench.coverage().reason.starts_with("the NVIDIA library crashed: there is no data for "))
       << bench.coverage().reason;
+}
+
+TEST(Gpu, GoesOnWithTheTrafficAfterTheLibraryCrashed) {
+  constexpr std::int64_t kMuch = 20'000'000;  // bytes, in 70 ms
+  const std::string text = "gpus 1\nutilization 30\ngpm 1\ngpm20 300\nfield197 11\nfield197_narrow 1\n";
+  GpuBench bench(text);
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/traffic", "pcie.tx_bytes", "gpu0") > kMuch; }));
+  bench.write(text + "crash 1\n");
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
+  bench.write(text + "temperature 40\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/temperatures", "gpu.temperature", "gpu0") == 40; }));
+  EXPECT_GT(bench.answered("gpu/traffic", "pcie.tx_bytes", "gpu0"), kMuch);
+}
+
+TEST(Gpu, AsksASecondTimeForACounterThatTheDriverDoesNotSupport) {
+  GpuBench once("gpus 1\nutilization 30\nfield197 11\nfield197_refused 1\n");
+  EXPECT_EQ(once.answered("gpu/traffic", "pcie.tx_bytes", "gpu0"), 11);
+  const std::string text = "gpus 1\nutilization 30\nfield197 11\nfield197_refused 2\n";
+  GpuBench twice(text);
+  for (const int temperature : {40, 41, 42}) {
+    twice.write(text + "temperature " + std::to_string(temperature) + '\n');
+    EXPECT_TRUE(twice.until([&] { return twice.value("gpu/temperatures", "gpu.temperature", "gpu0") == temperature; }));
+  }
+  EXPECT_EQ(twice.value("gpu/traffic", "pcie.tx_bytes", "gpu0"), kMissing) << "not a third time";
 }
 
 TEST(Gpu, StatesWhichGpuWasLost) {

@@ -124,6 +124,26 @@ TEST(MergeLoad, LeavesALongRunOfMissingValuesMissing) {
   EXPECT_DOUBLE_EQ(series[60], 2);
 }
 
+TEST(MergeLoad, SpreadsACounterThatRestedInTheRowsOfASlowFamily) {
+  constexpr std::int64_t kPeriod = 100;  // steps
+  std::vector<std::int64_t> steps(20);
+  for (std::size_t row = 0; row < steps.size(); ++row) steps[row] = static_cast<std::int64_t>(row) * kPeriod;
+  std::vector<double> values(steps.size(), kNaN);
+  values[1] = 100;
+  values[17] = 3200;  // sixteen periods later
+  const auto series = laid(family(Kind::counter, steps, values, kPeriod), steps.back());
+  EXPECT_DOUBLE_EQ(series[0], 1);
+  for (std::size_t t = kPeriod; t < 17 * kPeriod; ++t) EXPECT_DOUBLE_EQ(series[t], 2) << t;
+  for (std::size_t t = 17 * kPeriod; t < series.size(); ++t) EXPECT_TRUE(std::isnan(series[t])) << t;
+}
+
+TEST(MergeLoad, LeavesALongGapMissingWithoutRowsInIt) {
+  constexpr std::int64_t kPeriod = 10;  // steps
+  const auto series = laid(family(Kind::counter, {0, 10, 20, 70, 80}, {kNaN, 10, kNaN, 600, 20}, kPeriod), 80);
+  for (std::size_t t = 10; t < 70; ++t) EXPECT_TRUE(std::isnan(series[t])) << t;
+  EXPECT_DOUBLE_EQ(series[70], 2);
+}
+
 TEST(MergeLoad, SaysThatTheWallClockWasSet) {
   NodeTrace trace;
   note_clock({{10, kUtc + 10, 1'000'000}, {20, kUtc + 10'800'000'000'020, 2'000'000}, {30, kUtc - 499'999'970, 0}},

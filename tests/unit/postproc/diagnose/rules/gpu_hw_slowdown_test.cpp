@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "gpu_training.h"
 
 namespace reveal::tests::gpu_hw_slowdown_test {
@@ -25,6 +27,15 @@ TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
   GpuTraining moments;
   moments.set("gpu.reason_hw_slowdown", [](double second) { return std::fmod(second, 30) < 2 ? 1.0 : 0.0; });
   EXPECT_TRUE(moments.findings("gpu.hw_slowdown").empty()) << "each change of the performance state sets the bit";
+}
+
+TEST(RuleGpuSlowdown, SeesASlowdownOfManyGpusThatAreNotAskedEachSecond) {
+  GpuTraining seldom;
+  seldom.set("gpu.reason_hw_slowdown", [](double second) {
+    const bool asked = std::fmod(std::floor(second), 2) < 1;
+    return asked ? R::event(0, 1)(second) : std::nan("");
+  });
+  EXPECT_EQ(seldom.findings("gpu.hw_slowdown").size(), 1U);
 }
 
 }  // namespace
