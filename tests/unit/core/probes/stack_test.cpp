@@ -323,6 +323,24 @@ TEST(Stack, TouchesNoProcessOutsideOfTheJob) {
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 2);
 }
 
+// UCX does that with functions of CUDA's driver. Behind a breakpoint in the jump, the process would crash.
+TEST(Stack, LeavesAFunctionAloneThatTheProgramHasReplaced) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_EQ(toy.ask({.call = Call::replace}), 0);
+  ASSERT_TRUE(bench.attached(toy, "cudaMalloc"));
+  const auto told = [&] {
+    return bench.coverage().reason.find("ncclAllReduce is not measured: its code in memory is not that of its file") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(bench.until(told)) << bench.coverage().reason;
+  EXPECT_FALSE(toy.probed());
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3, .status = kReplacedStatus}), 0);
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
+}
+
 TEST(Stack, LetsAFunctionRestThatCostsTheJobTooMuch) {
   const ToyProcess toy;
   StackBench bench(toy.pid());
