@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "core/kernel_text/kernel_words.h"
@@ -24,6 +25,9 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostMappings = 64;  // mappings of interest in one process
+
+/// In the lines of files that such programs map: the tools of Valgrind ("memcheck-amd64-linux"), and the others.
+constexpr std::string_view kReadersOfCode[] = {"-amd64-linux\n", "/libdynamorio.so", "/pinbin\n", "/libdmtcp.so"};
 
 bool parse_hexadecimal(std::string_view word, std::uint64_t& number) noexcept {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, 16);
@@ -165,6 +169,11 @@ bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
     }
   }
   return false;
+}
+
+bool has_reader_of_code(std::string_view maps) noexcept {
+  return std::any_of(std::begin(kReadersOfCode), std::end(kReadersOfCode),
+                     [maps](std::string_view name) { return maps.find(name) != std::string_view::npos; });
 }
 
 bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code) {

@@ -228,6 +228,10 @@ class StackWatch {
   Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
     const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
+    if (has_reader_of_code(maps)) {
+      ledger_.note("processes under Valgrind, DynamoRIO, Pin or DMTCP are not measured: these read their code");
+      return Found::all;
+    }
     for (const Mapping& mapping : stack_mappings(maps)) {
       if (tracked.mappings.size() == kMostMappingsOfProcess) break;
       const FileKey key(mapping.device, mapping.inode);

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
@@ -76,6 +77,21 @@ TEST(ProcessMaps, OpenTheFileAtThePathWithoutPrivilegeOnlyIfItIsTheOneThatIsMapp
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), as_expected);
+}
+
+TEST(ProcessMaps, NameTheProgramsThatReadTheCodeOfAProcess) {
+  constexpr std::string_view kBegin = "58000000-58200000 r-xp 00000000 08:01 7                                  ";
+  const auto reads = [&](std::string_view path) { return has_reader_of_code(std::string(kBegin).append(path) + '\n'); };
+  for (const char* path :
+       {"/usr/libexec/valgrind/memcheck-amd64-linux", "/opt/dynamorio/lib64/release/libdynamorio.so.11.0",
+        "/opt/pin/intel64/bin/pinbin", "/usr/lib/dmtcp/libdmtcp.so"}) {
+    EXPECT_TRUE(reads(path)) << path;
+  }
+  for (const char* path :
+       {"/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/x-amd64-linux-gnu/libmpi.so.40", "/opt/pinbinder"}) {
+    EXPECT_FALSE(reads(path)) << path;
+  }
+  EXPECT_FALSE(has_reader_of_code(""));
 }
 
 /// A file of code, mapped so that this process can replace the code in its memory. It begins with a push and a mov;
