@@ -4,6 +4,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -137,6 +138,16 @@ bool thread_ended(const PendingCall& call) {
   return ::access(thread.c_str(), F_OK) != 0 && ::access(process.c_str(), F_OK) == 0;
 }
 
+/// Some descriptors stay free: without one for the files of /proc, each process seems to have ended. Besides, Linux 6.6
+/// to 6.11 use memory that they have freed if none is left for a link. https://nvd.nist.gov/vuln/detail/CVE-2024-47675
+bool has_room_for_a_link(int file) {
+  constexpr rlim_t kSpare = 16;
+  rlimit limit{};
+  const Descriptor lowest(::fcntl(file, F_DUPFD_CLOEXEC, 0));
+  return lowest && ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+         static_cast<rlim_t>(lowest.get()) + kSpare < limit.rlim_cur;
+}
+
 /// The offset of a function in this program's file; 0 if that cannot be determined.
 std::uint64_t own_offset(std::uint64_t address) {
   const std::string maps = file_text("/proc/self/maps");
@@ -246,6 +257,7 @@ int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::s
   const bool at_return = when == When::at_return;
   const std::string path = "/proc/self/fd/" + std::to_string(file);  // the file that was looked into, no other
   if (way_ == Way::multi) {
+    if (!has_room_for_a_link(file)) return EMFILE;
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
     std::vector<std::uint64_t> counters;
@@ -271,6 +283,7 @@ int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::s
     return 0;
   }
   for (const Point& point : points) {
+    if (!has_room_for_a_link(file)) return EMFILE;
     perf_event_attr event{};
     event.size = sizeof event;
     event.type = perf_type_;

@@ -32,7 +32,8 @@ void add_marks(const ReadFile& read, std::string_view name, LibraryFunctions& kn
       std::array<std::byte, kFirstInstructions> code{};
       const bool cheap = read(mark.offset, code) && cheap_probe_at(code) == 0;
       if (cheap)
-        known.places.push_back({.function = i, .offset = mark.offset, .counter = mark.counter, .place = place});
+        known.places.push_back(
+            {.function = i, .offset = mark.offset, .counter = mark.counter, .place = place, .begin = mark.offset});
       return cheap;
     };
     bool all = true;
@@ -68,8 +69,11 @@ LibraryFunctions functions_in(int file, std::string_view name) {
       known.slow.push_back(functions[i]);
       continue;
     }
-    const LibraryFunctions::Place place{
-        .function = functions[i], .offset = found.offsets[i] + *at, .counter = 0, .place = CallPlace::function};
+    const LibraryFunctions::Place place{.function = functions[i],
+                                        .offset = found.offsets[i] + *at,
+                                        .counter = 0,
+                                        .place = CallPlace::function,
+                                        .begin = found.offsets[i]};
     const bool twice = std::any_of(known.places.begin(), known.places.end(), [&place](const auto& other) {
       return other.offset == place.offset;  // one function with two names
     });

@@ -19,6 +19,7 @@ struct LibraryFunctions {
     std::uint64_t offset = 0;   // in the file
     std::uint64_t counter = 0;  // offset of the counter that makes the program reach a mark; 0: none
     CallPlace place = CallPlace::function;
+    std::uint64_t begin = 0;  // offset of the function, or of the mark
   };
   std::vector<Place> places;
   std::vector<std::size_t> slow;  // functions that it has, but with a probe that would be single-stepped

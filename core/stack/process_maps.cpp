@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "core/kernel_text/kernel_words.h"
@@ -23,6 +25,9 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostMappings = 64;  // mappings of interest in one process
+
+/// In the lines of files that such programs map: the tools of Valgrind ("memcheck-amd64-linux"), and the others.
+constexpr std::string_view kReadersOfCode[] = {"-amd64-linux\n", "/libdynamorio.so", "/pinbin\n", "/libdmtcp.so"};
 
 bool parse_hexadecimal(std::string_view word, std::uint64_t& number) noexcept {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, 16);
@@ -54,6 +59,37 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
   }
   errno = ENOENT;
   return std::nullopt;
+}
+
+/// Linux 6.18 turns a nop of five bytes that has a breakpoint into a call.
+bool is_same_code(std::span<const std::byte> of_file, std::span<const std::byte> in_memory) noexcept {
+  constexpr std::byte kBreakpoint{0xcc};
+  constexpr std::byte kCall{0xe8};
+  constexpr std::array kNop = {std::byte{0x0f}, std::byte{0x1f}, std::byte{0x44}, std::byte{0x00}, std::byte{0x00}};
+  for (std::size_t i = 0; i < of_file.size(); ++i) {
+    if (in_memory[i] == of_file[i] || in_memory[i] == kBreakpoint) continue;
+    const std::span<const std::byte> rest = of_file.subspan(i, std::min(kNop.size(), of_file.size() - i));
+    if (in_memory[i] != kCall || !std::equal(rest.begin(), rest.end(), kNop.begin())) return false;
+    i += rest.size() - 1;
+  }
+  return true;
+}
+
+/// The process has written nothing there: the kernel gives it a copy of a page that it writes to.
+/// https://docs.kernel.org/admin-guide/mm/pagemap.html
+bool has_pages_of_file(pid_t pid, std::uint64_t address, std::size_t size) {
+  constexpr std::uint64_t kOfFile = std::uint64_t{1} << 61U;
+  constexpr std::uint64_t kSwapped = std::uint64_t{1} << 62U;
+  constexpr std::uint64_t kPresent = std::uint64_t{1} << 63U;
+  const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const Descriptor pages(::open(("/proc/" + std::to_string(pid) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  for (std::uint64_t page = address / bytes; page <= (address + size - 1) / bytes; ++page) {
+    std::uint64_t entry = 0;
+    const auto at = static_cast<off_t>(page * sizeof entry);
+    if (!pages || ::pread(pages.get(), &entry, sizeof entry, at) != static_cast<ssize_t>(sizeof entry)) return false;
+    if ((entry & kSwapped) != 0 || ((entry & kPresent) != 0 && (entry & kOfFile) == 0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -133,6 +169,21 @@ bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
     }
   }
   return false;
+}
+
+bool has_reader_of_code(std::string_view maps) noexcept {
+  return std::any_of(std::begin(kReadersOfCode), std::end(kReadersOfCode),
+                     [maps](std::string_view name) { return maps.find(name) != std::string_view::npos; });
+}
+
+bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code) {
+  std::vector<std::byte> memory(code.size());
+  const iovec here{memory.data(), memory.size()};
+  const iovec there{reinterpret_cast<void*>(address), memory.size()};
+  const ssize_t got = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+  if (got >= 0) return static_cast<std::size_t>(got) == memory.size() && is_same_code(code, memory);
+  const bool refused = errno == EPERM || errno == ENOSYS;  // by Yama: it still shows which pages were written to
+  return refused && has_pages_of_file(pid, address, code.size());
 }
 
 std::string why_not_opened(int error) {

@@ -4,8 +4,10 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,5 +41,16 @@ inline constexpr std::size_t kMostMapsText = 4 << 20;
 
 /// Whether the process has this place of the file mapped as code.
 [[nodiscard]] bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset);
+
+/// Whether a program that reads the code of the process is in it, by a text like /proc/PID/maps. Valgrind, DynamoRIO
+/// and Pin execute a translation of it, so that a breakpoint ends the process; the checkpoints of DMTCP would keep
+/// them.
+[[nodiscard]] bool has_reader_of_code(std::string_view maps) noexcept;
+
+/// Whether the process still has this code of a file at the address. Some programs replace the begin of a function in
+/// their memory by a jump, as UCX does with functions of CUDA's driver. Behind a breakpoint there, the kernel executes
+/// the instruction of the file and goes on in the middle of the jump: the process would crash. Breakpoints themselves
+/// do not count. False where it cannot be found out. https://github.com/openucx/ucx/pull/6038
+[[nodiscard]] bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code);
 
 }  // namespace reveal

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -24,6 +27,8 @@
 #include "core/stack/call_budget.h"
 #include "core/stack/call_counters.h"
 #include "core/stack/call_ledger.h"
+#include "core/stack/elf_symbols.h"
+#include "core/stack/first_instruction.h"
 #include "core/stack/library_functions.h"
 #include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
@@ -41,6 +46,7 @@ constexpr std::int64_t kLatePeriod = 10 * kSecond;
 constexpr std::size_t kMostMappingsOfProcess = 64;    // into which we look
 constexpr double kLeastCostNs = 300;                  // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRound = 10 * kSecond;  // without progress
+constexpr std::int64_t kLongestSilenceMs = 150'000;   // without a request: the longest interval of a site is a minute
 
 struct Wanted {
   std::string instance;
@@ -100,10 +106,11 @@ CallCounters counters_of(bool by_broker) {
 /// in a thread of its own: both may take long.
 class StackWatch {
  public:
-  explicit StackWatch(bool by_broker)
+  StackWatch(bool by_broker, std::chrono::milliseconds silence)
       : functions_(stack_functions()),
         counters_(counters_of(by_broker)),
-        ledger_(counters_, WorkerProcess::kLongestAnswer) {
+        ledger_(counters_, WorkerProcess::kLongestAnswer),
+        silence_(silence) {
     for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
@@ -155,9 +162,12 @@ class StackWatch {
       std::vector<Wanted> wanted;
       {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, stop, [this] { return asked_; });
+        const bool asked = wake_.wait_for(lock, stop, silence_, [this] { return asked_; });
+        if (!asked && (stop.stop_requested() || tracked_.empty())) continue;
         asked_ = false;
-        wanted = wanted_;
+        if (asked) wanted = wanted_;
+        // A collector that hangs or was stopped keeps no budget: nothing stays attached.
+        if (!asked) ledger_.note("nothing was counted while the collector hung or was stopped");
       }
       round_begun_ns_ = read_clock(CLOCK_MONOTONIC);
       try {
@@ -218,6 +228,10 @@ class StackWatch {
   Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
     const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
+    if (has_reader_of_code(maps)) {
+      ledger_.note("processes under Valgrind, DynamoRIO, Pin or DMTCP are not measured: these read their code");
+      return Found::all;
+    }
     for (const Mapping& mapping : stack_mappings(maps)) {
       if (tracked.mappings.size() == kMostMappingsOfProcess) break;
       const FileKey key(mapping.device, mapping.inode);
@@ -258,10 +272,12 @@ class StackWatch {
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
       std::vector<CallCounters::Point> points;
+      bool replaced = false;
       for (const LibraryFunctions::Place& place : library.places) {
         const bool mapped =
             place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
         if (place.function != function || !mapped || attached.contains(place.offset)) continue;
+        replaced = replaced || !is_as_in_file(tracked.process.pid, file, mapping, place);
         points.push_back({.offset = place.offset,
                           .index = tracked.number * functions_.size() + function,
                           .counter = place.counter,
@@ -270,6 +286,11 @@ class StackWatch {
       std::stable_partition(points.begin(), points.end(),
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       if (points.empty()) continue;
+      if (replaced) {
+        if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
+        ledger_.failed(function, "its code in memory is not that of its file");
+        continue;
+      }
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       const std::int64_t begin = counters_.cpu_ns();
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
@@ -287,6 +308,15 @@ class StackWatch {
       ledger_.attached(tracked.process.instance, function, tracked.number, shape.timed);
     }
     return Found::all;
+  }
+
+  /// From the begin of the function on: where that is replaced by a jump, no call comes to a place behind it.
+  static bool is_as_in_file(int pid, int file, const Mapping& mapping, const LibraryFunctions::Place& place) {
+    const std::uint64_t begin = std::max(place.begin, mapping.offset);
+    const std::uint64_t end =
+        std::min(place.offset + kFirstInstructions, mapping.offset + (mapping.end - mapping.begin));
+    std::vector<std::byte> code(end - begin);
+    return reader_of(file)(begin, code) && has_code_of_file(pid, mapping.begin + (begin - mapping.offset), code);
   }
 
   void keep_budget(const std::vector<Wanted>& wanted) {
@@ -341,6 +371,7 @@ class StackWatch {
   std::span<const StackFunction> functions_;
   CallCounters counters_;
   CallLedger ledger_;
+  std::chrono::milliseconds silence_;
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
@@ -364,8 +395,14 @@ std::string query_stack(const std::string& /*root*/, std::string_view request) {
   std::string_view line;
   if (!next_line(request, line)) return "";
   try {
-    if (!watch) watch = std::make_unique<StackWatch>(line == "open broker");
-    return line.starts_with("open") ? watch->opening() : watch->calls(request);
+    const bool opens = cut_word(line) == "open";
+    if (!watch) {
+      const bool by_broker = cut_word(line) == "broker";
+      std::int64_t silence = 0;
+      if (!parse_counter(cut_word(line), silence)) silence = kLongestSilenceMs;
+      watch = std::make_unique<StackWatch>(by_broker, std::chrono::milliseconds(silence));
+    }
+    return opens ? watch->opening() : watch->calls(request);
   } catch (const std::exception& error) {
     return "none " + std::string(error.what());
   }

@@ -14,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -34,6 +36,7 @@ namespace reveal::tests::toy {
 inline constexpr std::size_t kElements = 1000;
 inline constexpr int kBfloat16 = 9;
 inline constexpr std::int64_t kPause = 20'000'000;  // ns
+inline constexpr int kReplacedStatus = 9;
 
 /// As the double of gloo has them.
 struct GlooContext {
@@ -71,6 +74,7 @@ struct Order {
     reduce_to_one,
     end_communicator,
     gloo_on,
+    replace,
     first_byte
   };
   Call call = Call::load;
@@ -239,6 +243,24 @@ class ToyProcess {
     return mapped == MAP_FAILED ? 1 : 0;
   }
 
+  static int reduce_instead(const void* /*send*/, void* /*receive*/, std::size_t /*count*/, int /*type*/, int /*op*/,
+                            void* /*comm*/, void* /*stream*/) {
+    return kReplacedStatus;
+  }
+  /// From now on a call goes to reduce_instead(): `mov $..., %r11; jmp *%r11`, as UCX has it.
+  static int replace(Reduce function) {
+    std::array<unsigned char, 13> jump = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    const Reduce other = &reduce_instead;
+    std::memcpy(jump.data() + 2, &other, sizeof other);
+    constexpr std::uintptr_t kPage = 4096;
+    const auto address = reinterpret_cast<std::uintptr_t>(function);
+    const std::uintptr_t within = address % kPage;
+    void* const page = reinterpret_cast<void*>(address - within);
+    if (::mprotect(page, within + jump.size(), PROT_READ | PROT_WRITE) != 0) return 1;
+    std::memcpy(reinterpret_cast<void*>(address), jump.data(), jump.size());
+    return ::mprotect(page, within + jump.size(), PROT_READ | PROT_EXEC) == 0 ? 0 : 1;
+  }
+
   /// Communicators are numbers here.
   static int call_on_communicator(const Order& order, const Functions& functions) {
     void* communicator = reinterpret_cast<void*>(order.communicator);
@@ -329,6 +351,8 @@ class ToyProcess {
         return 0;
       case Call::map_header:
         return map_header();
+      case Call::replace:
+        return replace(functions.reduce);
       case Call::make_communicator:
       case Call::reduce_on:
       case Call::reduce_on_by_threads:

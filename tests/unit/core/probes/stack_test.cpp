@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "core/stack/elf_symbols.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/python_process.h"
 #include "tests/unit/core/toy_process.h"
@@ -321,6 +323,44 @@ TEST(Stack, TouchesNoProcessOutsideOfTheJob) {
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 2));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 2);
+}
+
+// Valgrind executes a translation of the code that it reads: a breakpoint in it ends the program.
+TEST(Stack, LeavesAProcessAloneWhoseCodeIsTranslated) {
+  constexpr std::size_t kPage = 4096;
+  const TemporaryDirectory directory;
+  const std::filesystem::path tool = directory.path() / "none-amd64-linux";
+  std::ofstream(tool) << std::string(kPage, 'x');
+  const Descriptor file(::open(tool.c_str(), O_RDONLY | O_CLOEXEC));
+  void* const mapped = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const ToyProcess toy;  // inherits it
+  ::munmap(mapped, kPage);
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  const auto told = [&] { return bench.coverage().reason.find("processes under Valgrind") != std::string::npos; };
+  EXPECT_TRUE(bench.until(told)) << bench.coverage().reason;
+  EXPECT_FALSE(toy.probed());
+  EXPECT_FALSE(toy.probed("cudaMalloc"));
+}
+
+// UCX does that with functions of CUDA's driver. Behind a breakpoint in the jump, the process would crash.
+TEST(Stack, LeavesAFunctionAloneThatTheProgramHasReplaced) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_EQ(toy.ask({.call = Call::replace}), 0);
+  ASSERT_TRUE(bench.attached(toy, "cudaMalloc"));
+  const auto told = [&] {
+    return bench.coverage().reason.find("ncclAllReduce is not measured: its code in memory is not that of its file") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(bench.until(told)) << bench.coverage().reason;
+  EXPECT_FALSE(toy.probed());
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3, .status = kReplacedStatus}), 0);
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
 }
 
 TEST(Stack, LetsAFunctionRestThatCostsTheJobTooMuch) {

@@ -1,20 +1,30 @@
 // Counters of calls on kernels and in namespaces where they cannot do everything.
 #include "core/stack/call_counters.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <fstream>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "core/stack/elf_symbols.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal::tests::call_counters_test {
@@ -69,6 +79,36 @@ TEST(Stack, DropsTheCallsOfThreadsThatEndedInsideThem) {
   } catch (const Unavailable& why) {
     GTEST_SKIP() << why.what();
   }
+}
+
+// Without a descriptor for the files of /proc, each process would seem to have ended.
+TEST(Stack, LeavesDescriptorsForFilesThatAreReadOnce) {
+  enum Told : int { refused_in_time = 0, no_bpf, no_library, not_refused, other_error, nothing_left };
+  ChildProcess child = fork_child([]() -> int {
+    const std::string path = std::string(STACK_DOUBLES) + "/libnccl.so.2";
+    const Descriptor library(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const std::array<std::string_view, 1> wanted = {"ncclAllReduce"};
+    const FoundFunctions found = find_functions(reader_of(library.get()), wanted);
+    if (::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr || found.offsets.at(0) == 0) return no_library;
+    const rlimit files{.rlim_cur = 96, .rlim_max = 96};
+    if (::setrlimit(RLIMIT_NOFILE, &files) != 0) return no_bpf;
+    try {
+      CallCounters counters(1);
+      const CallCounters::Point point{.offset = found.offsets[0], .index = 0};
+      std::vector<CallCounters::Attached> attached;
+      for (int i = 0; i < 96 && (attached.empty() || attached.back().error == 0); ++i) {
+        attached.push_back(counters.attach(library.get(), ::getpid(), CallShape{}, std::span(&point, 1)));
+      }
+      if (attached.back().error == 0) return not_refused;
+      if (attached.back().error != EMFILE) return other_error;
+      return Descriptor(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC)) ? refused_in_time : nothing_left;
+    } catch (const Unavailable&) {
+      return no_bpf;
+    }
+  });
+  const int told = exit_status(child.wait());
+  if (told == no_bpf) GTEST_SKIP() << "no calls can be counted here";
+  EXPECT_EQ(told, refused_in_time);
 }
 
 TEST(Stack, IsAbsentWhereTheClockIsNotTheKernels) {

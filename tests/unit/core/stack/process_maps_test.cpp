@@ -3,13 +3,24 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <string>
+#include <string_view>
 
+#include "hdf5schema/basics/call_filter.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 #include "tests/unit/temporary_directory.h"
@@ -66,6 +77,107 @@ TEST(ProcessMaps, OpenTheFileAtThePathWithoutPrivilegeOnlyIfItIsTheOneThatIsMapp
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), as_expected);
+}
+
+TEST(ProcessMaps, NameTheProgramsThatReadTheCodeOfAProcess) {
+  constexpr std::string_view kBegin = "58000000-58200000 r-xp 00000000 08:01 7                                  ";
+  const auto reads = [&](std::string_view path) { return has_reader_of_code(std::string(kBegin).append(path) + '\n'); };
+  for (const char* path :
+       {"/usr/libexec/valgrind/memcheck-amd64-linux", "/opt/dynamorio/lib64/release/libdynamorio.so.11.0",
+        "/opt/pin/intel64/bin/pinbin", "/usr/lib/dmtcp/libdmtcp.so"}) {
+    EXPECT_TRUE(reads(path)) << path;
+  }
+  for (const char* path :
+       {"/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/x-amd64-linux-gnu/libmpi.so.40", "/opt/pinbinder"}) {
+    EXPECT_FALSE(reads(path)) << path;
+  }
+  EXPECT_FALSE(has_reader_of_code(""));
+}
+
+/// A file of code, mapped so that this process can replace the code in its memory. It begins with a push and a mov;
+/// then comes a nop of five bytes.
+class MappedCode {
+ public:
+  static constexpr std::size_t kBytes = 16;
+  static constexpr std::size_t kNop = 4;
+
+  MappedCode() {
+    std::string text(2 * kPage, '\x90');
+    text.replace(0, kNop + 5, std::string("\x55\x48\x89\xe5\x0f\x1f\x44\0\0", kNop + 5));
+    std::ofstream(directory_.path() / "libnccl.so.2", std::ios::binary) << text;
+    const Descriptor file(::open((directory_.path() / "libnccl.so.2").c_str(), O_RDONLY | O_CLOEXEC));
+    memory_ = static_cast<std::byte*>(::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0));
+    std::transform(text.begin(), text.begin() + kBytes, code_.begin(), [](char letter) { return std::byte(letter); });
+  }
+  ~MappedCode() { ::munmap(memory_, 2 * kPage); }
+  MappedCode(const MappedCode&) = delete;
+  MappedCode& operator=(const MappedCode&) = delete;
+
+  void write(std::size_t at, std::initializer_list<unsigned char> bytes) {
+    std::transform(bytes.begin(), bytes.end(), memory_ + at, [](unsigned char byte) { return std::byte{byte}; });
+  }
+  void restore() { std::copy(code_.begin(), code_.end(), memory_); }
+  [[nodiscard]] bool is_as_in_file() const {
+    return has_code_of_file(::getpid(), reinterpret_cast<std::uintptr_t>(memory_), code_);
+  }
+  /// Likewise, over the end of a page, of which the first one was written to.
+  [[nodiscard]] bool is_as_in_file_behind() const {
+    const std::array<std::byte, 2> nops = {std::byte{0x90}, std::byte{0x90}};
+    return has_code_of_file(::getpid(), reinterpret_cast<std::uintptr_t>(memory_) + kPage - 1, nops);
+  }
+  void hide() { EXPECT_EQ(::mprotect(memory_, 2 * kPage, PROT_NONE), 0); }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  TemporaryDirectory directory_;
+  std::byte* memory_ = nullptr;
+  std::array<std::byte, kBytes> code_{};
+};
+
+TEST(ProcessMaps, TellCodeThatAProgramHasReplacedInItsMemory) {
+  MappedCode code;
+  if (::syscall(SYS_process_vm_readv, ::getpid(), nullptr, 0, nullptr, 0, 0) != 0) {
+    GTEST_SKIP() << "the memory of a process cannot be read here";
+  }
+  EXPECT_TRUE(code.is_as_in_file());
+  code.write(0, {0xcc});  // breakpoints
+  code.write(9, {0xcc});
+  EXPECT_TRUE(code.is_as_in_file());
+  code.write(MappedCode::kNop, {0xe8, 1, 2, 3, 4});  // the kernel's own call
+  EXPECT_TRUE(code.is_as_in_file());
+  code.restore();
+  code.write(0, {0xe8, 1, 2, 3, 4});
+  EXPECT_FALSE(code.is_as_in_file());
+  code.restore();
+  code.write(0, {0xe9, 0x10, 0x20, 0x30, 0});  // a jump
+  EXPECT_FALSE(code.is_as_in_file());
+  code.restore();
+  code.write(MappedCode::kBytes - 1, {0xc3});
+  EXPECT_FALSE(code.is_as_in_file());
+  code.restore();
+  EXPECT_TRUE(code.is_as_in_file());
+  EXPECT_TRUE(code.is_as_in_file_behind());
+  code.hide();
+  EXPECT_FALSE(code.is_as_in_file());
+}
+
+// The kernel's Yama refuses it where a user may trace his own children only.
+TEST(ProcessMaps, TellAPageThatAProgramHasWrittenToWhereItsMemoryIsNotShown) {
+  constexpr int kNotShown[] = {SYS_process_vm_readv};
+  enum Told : int { as_is_right = 0, no_filter, not_the_file, replaced, replaced_in_part };
+  ChildProcess child = fork_child([&]() -> int {
+    MappedCode code;
+    CallFilter filter;
+    filter.refuse(kNotShown);
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter.install()) return no_filter;
+    if (!code.is_as_in_file() || !code.is_as_in_file_behind()) return not_the_file;
+    code.write(0, {0xe9});
+    if (code.is_as_in_file()) return replaced;
+    return code.is_as_in_file_behind() ? replaced_in_part : as_is_right;
+  });
+  const int told = exit_status(child.wait());
+  if (told == no_filter) GTEST_SKIP() << "this kernel has no filters of system calls";
+  EXPECT_EQ(told, as_is_right);
 }
 
 TEST(ProcessMaps, SayWhyAFileIsNotTheMappedOne) {

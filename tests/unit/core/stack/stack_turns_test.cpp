@@ -27,7 +27,7 @@ constexpr double kLittle = 0.06;  // seconds in a round: the job does not hang, 
 /// Requests of the sampler to the worker.
 class Requests {
  public:
-  [[nodiscard]] static bool opens() { return query_stack("", "open\n").starts_with("ok "); }
+  [[nodiscard]] static bool opens(const std::string& request) { return query_stack("", request).starts_with("ok "); }
 
   /// The process uses so much cpu time until each of the next requests.
   void use(double seconds) { more_ns_ = static_cast<std::int64_t>(seconds * 1e9); }
@@ -60,10 +60,10 @@ class Requests {
 
 /// In a process of its own: a worker has one job. 0 where all is as it should be, or the number of the line that is
 /// not.
-int status_of(const std::function<int(Requests&)>& body) {
+int status_of(const std::function<int(Requests&)>& body, const std::string& opening = "open\n") {
   ChildProcess child = fork_child([&] {
     Requests worker;
-    return Requests::opens() ? body(worker) : kSkipped;
+    return Requests::opens(opening) ? body(worker) : kSkipped;
   });
   return exit_status(child.wait());
 }
@@ -126,6 +126,23 @@ TEST(StackTurns, SurviveTheEndOfAProcessMeanwhile) {
     const std::string count = "count rank0 ncclAllReduce " + std::to_string(kDear + 5) + ' ';
     return worker.comes_to(second.pid(), [&] { return worker.has(count); }) ? 0 : 5;
   }));
+}
+
+// It keeps no budget then.
+TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorHangs) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  const auto body = [&](Requests& worker) {
+    if (!worker.comes_to(toy.pid(), [&] { return toy.probed(); })) return 1;
+    for (int i = 0; i < 1000 && toy.probed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (toy.probed()) return 2;
+    static_cast<void>(toy.ask({.call = Call::reduce, .times = 9}));  // these are not seen
+    if (!worker.comes_to(toy.pid(), [&] { return toy.probed(); })) return 3;
+    static_cast<void>(toy.ask({.call = Call::reduce, .times = 4}));
+    if (!worker.comes_to(toy.pid(), [&] { return worker.has("count rank0 ncclAllReduce 4 "); })) return 4;
+    return worker.has("note nothing was counted while the collector hung or was stopped") ? 0 : 5;
+  };
+  EXPECT_NO_FAILURE(status_of(body, "open here 300\n"));
 }
 
 TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorIsKilled) {
