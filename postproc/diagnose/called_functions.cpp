@@ -174,23 +174,17 @@ void set_most_loss_of_share(const RuleContext& context, Finding& finding, double
   set_most_loss(context, finding, share * context.seconds(at.length()), std::move(how));
 }
 
-std::optional<double> counted_rate(const RuleContext& context, Interval at, const CallKind& counts) {
-  constexpr double kLeastSeconds = 5;
-  double rate = 0;
-  bool known = false;
-  for (const std::size_t channel : context.channels("stack.calls")) {
-    const std::string_view instance = context.telemetry.channels[channel].instance;
-    if (!counts(call_facts(instance.substr(instance.rfind('/') + 1)))) continue;
-    const std::span<const double> series = context.telemetry.series(channel);
-    const auto begin = series.begin() + static_cast<std::ptrdiff_t>(at.begin);
-    const auto end = series.begin() + static_cast<std::ptrdiff_t>(at.end);
-    const auto missing = std::count_if(begin, end, [](double value) { return std::isnan(value); });
+std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric, Interval at,
+                                            const CallKind& counts) {
+  constexpr double kLeastSeconds = 1.5;  // very many calls are counted for two seconds, and rest for minutes
+  std::map<std::string, double> rates;
+  for_each_call(context, metric, counts, [&](const std::string& process, std::size_t channel) {
+    const std::span<const double> series = context.telemetry.series(channel).subspan(at.begin, at.length());
+    const auto missing = std::count_if(series.begin(), series.end(), [](double value) { return std::isnan(value); });
     const double seconds = context.seconds(at.length() - static_cast<std::size_t>(missing));
-    if (seconds < kLeastSeconds) continue;
-    rate += sum_of(series, at) / seconds;
-    known = true;
-  }
-  return known ? std::optional(rate) : std::nullopt;
+    if (seconds >= kLeastSeconds) rates[process] += sum_of(series, {0, series.size()}) / seconds;
+  });
+  return rates;
 }
 
 Interval after_start(const RuleContext& context) {

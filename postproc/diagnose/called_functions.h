@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/rule.h"
@@ -71,9 +72,10 @@ struct BusyProcess {
 void set_most_loss_of_share(const RuleContext& context, Finding& finding, double share, std::size_t measured,
                             Interval at, std::string how);
 
-/// Calls per second of all processes in the part of the interval in which they were counted. Nothing if that part is
-/// shorter than five seconds.
-[[nodiscard]] std::optional<double> counted_rate(const RuleContext& context, Interval at, const CallKind& counts);
+/// Growth per second of a counter of calls (stack.calls, stack.time), by process, in the part of the interval in which
+/// they were counted. A process for which that part is shorter than two seconds is left out.
+[[nodiscard]] std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric,
+                                                          Interval at, const CallKind& counts);
 
 /// The part of the recording after the rule's min_after; empty if it is shorter than the rule's min_seconds.
 [[nodiscard]] Interval after_start(const RuleContext& context);

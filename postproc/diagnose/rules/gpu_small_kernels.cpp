@@ -5,28 +5,13 @@
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/diagnose/called_functions.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/gpu_signals.h"
+#include "postproc/diagnose/kernel_launches.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::gpu_small_kernels {
 namespace {
-
-/// Launches of kernels per second, where they were counted. A launch of a graph starts any number of kernels.
-std::optional<double> launches_in(const RuleContext& context, Interval phase) {
-  const auto with_role = [&](CallRole role, CallLibrary library) {
-    return counted_rate(context, phase,
-                        [=](const CallFacts& facts) { return facts.role == role && facts.library == library; });
-  };
-  for (const CallLibrary library : {CallLibrary::cuda, CallLibrary::cuda_driver}) {
-    if (with_role(CallRole::launches_many, library).value_or(0) > 0) return std::nullopt;
-  }
-  // A call of the runtime is one of the driver, too.
-  const double launches = std::max(with_role(CallRole::launches, CallLibrary::cuda).value_or(0),
-                                   with_role(CallRole::launches, CallLibrary::cuda_driver).value_or(0));
-  return launches > 0 ? std::optional(launches) : std::nullopt;
-}
 
 /// GPU time of each launch, in nanoseconds.
 double time_of_launch(const RuleContext& context, double use, double launches) {
@@ -36,7 +21,7 @@ double time_of_launch(const RuleContext& context, double use, double launches) {
 std::vector<Finding> check_small_kernels(const RuleContext& context) {
   std::string gpu;
   const std::vector<double> use = mean_gpu_use(context, gpu);
-  const Interval phase = active_phase(use, kGpuWorks);
+  const Interval phase = working_phase(use);
   if (context.seconds(phase.length()) < context.threshold("min_seconds")) return {};
   const std::vector<double> power = mean_gpu_power(context);
   const auto limit = gpu_number(context, gpu, "power_limit");
@@ -53,11 +38,13 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   const Meanwhile now = meanwhile(context, all);
   const double watts = usual_gpu_power(power, phase);
   const double mean = mean_inside(use, phase);
-  const bool small = mean >= context.threshold("min_use") && watts < context.threshold("max_power") * *limit &&
+  const auto launches = kernel_launches(context, phase);
+  const bool waits_for_them = launches && launches->share >= context.threshold(kMinLaunching.name);
+  const bool small = (waits_for_them || mean >= context.threshold("min_use")) &&
+                     watts < context.threshold("max_power") * *limit &&
                      mean_inside(bus, phase) < context.threshold("max_memory_use");
   if (!small || !(now.busiest >= context.threshold("min_busy"))) return {};
-  const auto launches = launches_in(context, phase);
-  const double each = launches ? time_of_launch(context, mean, *launches) : 0;
+  const double each = launches ? time_of_launch(context, mean, launches->rate) : 0;
   if (each > context.threshold("max_kernel") * 1e3) return {};
   Finding finding = context.finding(gpu_values(context, gpu));
   finding.severity = Severity::notice;
@@ -76,12 +63,20 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process), counted(now.busiest, "cpu"));
   if (launches) {
-    finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", *launches, std::nullopt, "/s"));
+    finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", launches->rate, std::nullopt, "/s"));
     finding.evidence.back().feature = "launches of kernels while the GPUs worked";
     finding.sentence += fmt::format(" Its processes launched {} kernels a second, of {} GPU time each.",
-                                    number(*launches), quantity(each, "ns"));
+                                    number(launches->rate), quantity(each, "ns"));
+    if (waits_for_them) {
+      finding.evidence.push_back(
+          fact_then(context, finding, "stack.time", launches->process, launches->share, std::nullopt, "s/s"));
+      finding.evidence.back().feature = "in launches of kernels while they were counted";
+      finding.sentence += fmt::format(" {} spent {} % of its time in these launches.",
+                                      context.rank_name(launches->process), number(100 * launches->share));
+    }
   }
-  finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
+  finding.runner_up = {"gpu.starved_input",
+                       waits_for_them ? "the process that launches is busy with that" : "the GPUs are not idle"};
   return {finding};
 }
 
@@ -90,17 +85,19 @@ const RegisteredRule kRule{{
     .title = "A GPU runs many very short kernels",
     .looks_for = "GPUs that are busy (gpu.utilization) with low power (gpu.power) and little memory traffic "
                  "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time); where launches are "
-                 "counted (stack.calls: --stack), only if kernels are short.",
+                 "counted (stack.calls, stack.time: --stack), only if kernels are short, and also GPUs that are hardly "
+                 "busy beside a process that launches kernels for much of its time.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 101,
     .look_alikes = "gpu.starved_input,gpu.starved_io,gpu.power_cap,gpu.clocks_locked_low,work that is bound by memory",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {kMinGpuPhase,
-                   {"min_use", 40, "percent", "least mean use"},
+                   {"min_use", 40, "percent", "least mean use, unless min_launching is reached"},
                    {"max_power", 0.4, "ratio", "part of the power limit that is not reached"},
                    {"max_memory_use", 15, "percent", "mean use of the memory bus"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"},
+                   kMinLaunching,
                    {"max_kernel", 100, "us", "mean GPU time of a kernel, where launches are counted (--stack)"}},
     .user_remedy = {{"nsys profile -t cuda,nvtx -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
                      "program runs on: how long kernels are, and the gaps between them"}},

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/gpu_signals.h"
+#include "postproc/diagnose/kernel_launches.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::gpu_starved_input {
@@ -44,6 +45,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
   if (!full && !one) return {};
   if (one) {
     if (found_before(context, "stack.sync_bound")) return {};  // it polls for its GPU
+    const auto launches = kernel_launches(context, still->phase);
+    if (launches && launches->share >= context.threshold(kMinLaunching.name)) return {};  // gpu.small_kernels
     // A process that polls for its neighbours takes a whole cpu, too.
     const std::vector<double> sent = sent_away(context);
     if (sent.empty()) throw Unavailable("not measured: traffic between nodes (net.tx_bytes)");
@@ -92,15 +95,16 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
-    .look_alikes =
-        "gpu.starved_io,stack.sync_bound,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
-        "a process that polls for another node",
+    .look_alikes = "gpu.starved_io,gpu.small_kernels,stack.sync_bound,cpu.affinity_too_narrow,cpu.cfs_throttled,short "
+                   "pauses for checkpoints,"
+                   "a process that polls for another node",
     .proof = Proof::real,
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,
                    kMinGpuPhase,
                    {"min_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, that is used then"},
                    {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
+                   kMinLaunching,
                    {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},

@@ -95,7 +95,7 @@ const RegisteredRule kUnused{{
     .subsystem = Subsystem::gpu,
     .order = 96,
     .look_alikes = "gpu.starved_input,gpu.xid,a step that ended while its allocation remained,divided GPUs (MIG)",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"max_use", 1, "percent", "mean utilisation below which a GPU counts as unused"},
                    {"max_peak", 10, "percent", "highest utilisation below which a GPU counts as unused"},
                    {"max_memory", 2, "GB", "most memory of an unused GPU; the driver keeps some for itself"},

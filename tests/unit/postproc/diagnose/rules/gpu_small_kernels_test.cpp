@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "gpu_training.h"
@@ -54,6 +55,36 @@ TEST(RuleGpuSmallKernels, MeasuresThemWhereLaunchesAreCounted) {
   EXPECT_EQ(found[0].confidence, Confidence::likely);
   EXPECT_NE(found[0].sentence.find("launched 39,600 kernels a second, of 33.9 us GPU time each."), std::string::npos)
       << found[0].sentence;
+}
+
+/// A GPU that has only pauses between kernels, beside a process that is in launches for a part of its time, which are
+/// counted for two seconds.
+GpuTraining waiting_for_launches(double share) {
+  GpuTraining training(1);
+  training.set("gpu.utilization", GpuTraining::while_it_works(30, 0));
+  training.set("gpu.power", GpuTraining::while_it_works(120, 70));
+  training.set("gpu.memory_utilization", R::always(0));
+  training.set("process.cpu_time", R::always(1e9)).set("job.cpu_time", R::always(1e9));
+  const auto counted = [](double rate) {
+    return [=](double second) { return second < 30 || second >= 32 ? std::nan("") : rate; };
+  };
+  training.node.counter("net.tx_bytes", "eth0", R::always(0), "node");
+  training.node.counter("stack.calls", "rank0/cudaLaunchKernel", counted(87'000), "rank");
+  training.node.counter("stack.time", "rank0/cudaLaunchKernel", counted(share * 1e9), "rank");
+  return training;
+}
+
+TEST(RuleGpuSmallKernels, NamesGpusThatAreHardlyBusyBesideAProcessThatOnlyLaunches) {
+  const auto found = waiting_for_launches(0.49).findings("gpu.small_kernels");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("launched 87,000 kernels a second"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("spent 49 % of its time in these launches."), std::string::npos);
+  EXPECT_TRUE(waiting_for_launches(0.49).findings("gpu.starved_input").empty());
+}
+
+TEST(RuleGpuSmallKernels, LeavesGpusThatWaitForOtherWorkToStarvedInput) {
+  EXPECT_TRUE(waiting_for_launches(0.1).findings("gpu.small_kernels").empty());
+  EXPECT_EQ(waiting_for_launches(0.1).findings("gpu.starved_input").size(), 1U);
 }
 
 TEST(RuleGpuSmallKernels, IsSilentWhereTheKernelsAreLong) {

@@ -1,0 +1,33 @@
+#include "postproc/diagnose/kernel_launches.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "postproc/diagnose/called_functions.h"
+
+namespace reveal {
+
+std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interval at) {
+  KernelLaunches all;
+  // A call of the runtime is one of the driver, too.
+  for (const CallLibrary library : {CallLibrary::cuda, CallLibrary::cuda_driver}) {
+    const auto rates = [&](std::string_view metric, CallRole role) {
+      return counted_rates(context, metric, at,
+                           [=](const CallFacts& facts) { return facts.role == role && facts.library == library; });
+    };
+    for (const auto& [process, graphs] : rates("stack.calls", CallRole::launches_many)) {
+      if (graphs > 0) return std::nullopt;
+    }
+    double sum = 0;
+    for (const auto& [process, launches] : rates("stack.calls", CallRole::launches)) sum += launches;
+    all.rate = std::max(all.rate, sum);
+    for (const auto& [process, nanoseconds] : rates("stack.time", CallRole::launches)) {
+      if (nanoseconds * 1e-9 <= all.share) continue;
+      all.share = nanoseconds * 1e-9;
+      all.process = process;
+    }
+  }
+  return all.rate > 0 ? std::optional(all) : std::nullopt;
+}
+
+}  // namespace reveal
