@@ -1,7 +1,7 @@
 // GPUs that work in many small pieces.
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
+#include <optional>
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
