@@ -2,7 +2,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <optional>
-#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/found_before.h"
