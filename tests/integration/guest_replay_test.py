@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Recordings of emulated nodes (tests/guest): of the rules that a guest tests, the report names the one of the fault
-first, with its node and its place, and none of them in the control. They were kept because that was right when they
-were recorded (tests/lab/keep.py)."""
+"""Recordings of emulated nodes (tests/guest) and of a machine with a GPU (bench/gpu_machine.py): of the rules that are
+tested there, the report names the one of the fault first, with its node and its place, and none of them in the control.
+They were kept because that was right when they were recorded (tests/lab/keep.py)."""
 import json
 import os
 import pathlib
@@ -13,7 +13,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import SOURCE, check, end, program  # noqa: E402
 
-RECORDINGS = sorted((SOURCE / "tests/data/traces/guest").glob("*.tar.xz"))
+RECORDINGS = [recording for where in ("guest", "gpu")
+              for recording in sorted((SOURCE / "tests/data/traces" / where).glob("*.tar.xz"))]
 
 
 def report_of(folder: pathlib.Path) -> dict:

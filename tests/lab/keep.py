@@ -6,6 +6,7 @@ names the machine.
   keep.py DIR/result/link-loss --guest fabric --rule rdma.retries --instance rxe0:1
   keep.py DIR/result-one/jobs/gib-one --guest nodes --rule mem.hugepages_inconsistent --node n2 --words "of 1 GiB"
   keep.py DIR/result/link-control --guest fabric --rule rdma.retries      the control of this rule
+  keep.py RESULTS/starved --tested gpu.xid,gpu.starved_input --rule gpu.starved_input --node gpu --instance gpu0
 
 A recording is NAME.tar.xz with truth.json and job/*.h5. `lab_replay_test` and `guest_replay_test` demand that `reveal
 report` still says of each what it should, so keep only runs that are explained, and look-alikes without a finding."""
@@ -24,7 +25,8 @@ import h5py
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What a trace says of the place where the laboratory ran.
-REPLACED = {b"job.cgroup.memory": b"/job"}
+REPLACED = {rb"job\.cgroup\.memory": b"/job", rb"gpu\..*\.uuid": b"GPU-00000000-0000-0000-0000-000000000000",
+            rb"kernel\.release": b"6.18.44"}
 BOOT = b"kernel.boot_id"  # nodes with the same one share a kernel
 
 
@@ -48,8 +50,8 @@ def without_places(trace: pathlib.Path, run: pathlib.Path, boots: dict[bytes, by
                 if str(run).encode() in text:
                     texts[index] = text.replace(str(run).encode(), b"/scratch")
         if name in ("node/begin", "node/end"):
-            for key, value in REPLACED.items():
-                rows["value"][rows["key"] == key] = value
+            for pattern, value in REPLACED.items():
+                rows["value"][[re.fullmatch(pattern, key) is not None for key in rows["key"]]] = value
             for boot in rows["value"][rows["key"] == BOOT]:
                 boots.setdefault(boot, b"00000000-0000-0000-0000-%012d" % len(boots))
                 rows["value"][rows["key"] == BOOT] = boots[boot]
@@ -61,8 +63,11 @@ def without_places(trace: pathlib.Path, run: pathlib.Path, boots: dict[bytes, by
 
 def truth_of_guest(args) -> dict:
     """Rule, node and what its finding names; `looked_for`: the rule of whose fault it is the control."""
-    scenario = (HERE.parent / f"guest/{args.guest}_scenario.sh").read_text()
-    tested = "".join(re.findall(r"^mine\+?='(.*)'$", scenario, re.M)).split("|")
+    if args.tested:
+        tested = args.tested.split(",")
+    else:
+        scenario = (HERE.parent / f"guest/{args.guest}_scenario.sh").read_text()
+        tested = "".join(re.findall(r"^mine\+?='(.*)'$", scenario, re.M)).split("|")
     truth = {"tested": tested, "node": args.node, "rule": None, "looked_for": [args.rule]}
     named = {"instance": args.instance, "words": args.words}
     return truth | {"rule": args.rule} | named if any(named.values()) else truth
@@ -95,15 +100,16 @@ def main():
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
     parser.add_argument("--to", type=pathlib.Path)
     parser.add_argument("--guest", help="its name: fabric")
+    parser.add_argument("--tested", help="of a job elsewhere: the rules that it tests, and no other may be found first")
     parser.add_argument("--node", default="guest", help="that of the fault (default: %(default)s)")
     parser.add_argument("--rule")
     parser.add_argument("--instance", help="the place that the finding must name")
     parser.add_argument("--words", help="its sentence must have these; without both, there must be no finding")
     args = parser.parse_args()
-    to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "lab")
+    to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "gpu" if args.tested else "lab")
     to.mkdir(parents=True, exist_ok=True)
     for run in map(pathlib.Path.resolve, args.runs):
-        truth = json.dumps(truth_of_guest(args)).encode() if args.guest else (run / "truth.json").read_bytes()
+        truth = json.dumps(truth_of_guest(args)).encode() if args.guest or args.tested else (run / "truth.json").read_bytes()
         packed = pack(run, truth, to)
         print(f"{packed.name}: {packed.stat().st_size} bytes")
 
