@@ -35,6 +35,11 @@
 namespace reveal {
 namespace {
 
+/// The kernel reads the code from the file, which may lie on a server that is gone or on a user's own file system, and
+/// blocks the start of processes on the whole node meanwhile. The signal of the alarm ends this process, and that with
+/// it.
+constexpr unsigned kLongestAttachSeconds = 5;
+
 /// Since Linux 6.13 the capability that attaches also lets us look into processes of other users.
 bool is_of_our_user(pid_t pid) {
   struct stat status {};
@@ -156,8 +161,11 @@ class CallServer {
     const std::optional<std::int64_t> start = start_of(question.pid);
     if (!start) return ESRCH;
     if (!is_process_of_job(question.pid, job_) || !is_of_our_user(question.pid)) return EPERM;
+    if (!is_readable_file(file)) return EBADF;
     const auto begin = std::chrono::steady_clock::now();
-    const int error = attach_file(question, file, link);
+    ::alarm(kLongestAttachSeconds);
+    const int error = attach_in_time(question, file, link);
+    ::alarm(0);
     attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
@@ -165,9 +173,8 @@ class CallServer {
     return ESRCH;
   }
 
-  int attach_file(const CallQuestion& question, int file, std::uint64_t& link) {
+  int attach_in_time(const CallQuestion& question, int file, std::uint64_t& link) {
     const CallPoint& point = question.point;
-    if (!is_readable_file(file)) return EBADF;
     if (!is_mapped_as_code(question.pid, file, point.offset)) return ENXIO;
     if (!is_cheap(file, point.offset)) return EOPNOTSUPP;
     const bool timed = question.timed != 0;
@@ -202,19 +209,11 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
   ::sigprocmask(SIG_UNBLOCK, &alarms, nullptr);
   CallServer server(socket, job, limits);
   pollfd ready{socket, POLLIN, 0};
-  bool goes_on = true;
-  while (goes_on && ::poll(&ready, 1, limits.silence_ms) > 0) {
-    {
-      CallQuestion question;
-      MessageFiles files;
-      const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
-      // The file may lie on a server that is gone or on a user's own file system: to look at it, to read code from it
-      // and to close it may take any time, in which nothing is detached either, and the start of processes on the whole
-      // node may be blocked. The signal of the alarm ends this process, and that with it.
-      if (files[0]) ::alarm(limits.with_a_file);
-      goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
-    }
-    ::alarm(0);
+  while (::poll(&ready, 1, limits.silence_ms) > 0) {
+    CallQuestion question;
+    MessageFiles files;
+    const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
+    if (got == CallServer::Got::nothing || !server.serve(question, files, got)) break;
   }
   return 0;
 }

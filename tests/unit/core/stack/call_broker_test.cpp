@@ -5,15 +5,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
-#include <linux/fuse.h>
 #include <linux/seccomp.h>
 #include <poll.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +43,6 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request_socket.h"
-#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::call_broker_test {
 namespace {
@@ -149,74 +144,6 @@ class Caller {
 
   Pipe order_ = open_pipe(), report_ = open_pipe();
   ChildProcess child_;
-};
-
-/// A file system of a user's own (FUSE) with one file. The program that answers for it hangs once that is open.
-/// https://docs.kernel.org/filesystems/fuse/index.html
-class HungFileSystem {
- public:
-  HungFileSystem() : program_(::open("/dev/fuse", O_RDWR | O_CLOEXEC)) {
-    const std::string options = "fd=" + std::to_string(program_.get()) +
-                                ",rootmode=40000,user_id=" + std::to_string(kNobody) +
-                                ",group_id=" + std::to_string(kNobody) + ",allow_other";
-    if (!program_ || ::mount("reveal", place().c_str(), "fuse", MS_NODEV | MS_NOSUID, options.c_str()) != 0) return;
-    std::thread answers([this] { answer(); });
-    file_ = Descriptor(::open((place() + "/libnccl.so.2").c_str(), O_RDONLY | O_CLOEXEC));
-    ::umount2(place().c_str(), MNT_DETACH);  // other programs look at what is mounted; the open file holds it
-    answers.join();
-  }
-  ~HungFileSystem() {
-    program_.close();  // no request waits any more
-    file_.close();
-  }
-  HungFileSystem(const HungFileSystem&) = delete;
-  HungFileSystem& operator=(const HungFileSystem&) = delete;
-  [[nodiscard]] const Descriptor& file() const { return file_; }
-
- private:
-  static constexpr std::uint64_t kFile = 2;  // its number
-
-  [[nodiscard]] std::string place() const { return folder_.path().string(); }
-  template <typename Body>
-  void say(std::uint64_t request, Body& body) const {
-    fuse_out_header head{.len = sizeof head + sizeof body, .error = 0, .unique = request};
-    const std::array<iovec, 2> parts = {iovec{&head, sizeof head}, iovec{&body, sizeof body}};
-    EXPECT_EQ(::writev(program_.get(), parts.data(), parts.size()), static_cast<ssize_t>(head.len));
-  }
-  void refuse(std::uint64_t request) const {
-    const fuse_out_header head{.len = sizeof head, .error = -ENOSYS, .unique = request};
-    [[maybe_unused]] const ssize_t written = ::write(program_.get(), &head, sizeof head);
-  }
-  void answer() const {
-    std::array<char, 65'536> request{};
-    while (::read(program_.get(), request.data(), request.size()) > 0) {
-      fuse_in_header head{};
-      std::memcpy(&head, request.data(), sizeof head);
-      if (head.opcode == FUSE_INIT) {
-        fuse_init_out begin{};
-        begin.major = FUSE_KERNEL_VERSION;
-        begin.minor = FUSE_KERNEL_MINOR_VERSION;
-        begin.max_write = 4096;
-        say(head.unique, begin);
-      } else if (head.opcode == FUSE_LOOKUP) {
-        fuse_entry_out entry{};
-        entry.nodeid = entry.attr.ino = kFile;
-        entry.attr.mode = S_IFREG | 0644;
-        entry.attr.nlink = 1;
-        entry.attr.size = 4096;
-        say(head.unique, entry);
-      } else if (head.opcode == FUSE_OPEN) {
-        fuse_open_out opened{};
-        say(head.unique, opened);
-        return;
-      } else if (head.opcode != FUSE_FORGET) {
-        refuse(head.unique);
-      }
-    }
-  }
-
-  TemporaryDirectory folder_;
-  Descriptor program_, file_;
 };
 
 /// Job 4711 in the folder of Slurm's job groups, and its call server.
@@ -654,24 +581,6 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
   ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_TRUE(caller.comes_to_be_probed(false));
   EXPECT_EQ(server_.wait(), 0);
-}
-
-// To attach to it, the kernel is asked about the file first. What is attached elsewhere would stay so, without a
-// budget.
-TEST_F(CallRequests, LeaveNothingAttachedWhereAFileSystemDoesNotAnswer) {
-  const Caller caller;
-  take_in(caller);
-  serve({.with_a_file = 1});
-  const auto asked = broker();
-  SKIP_WITHOUT(asked);
-  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
-  EXPECT_TRUE(caller.probed());
-  const HungFileSystem hung;
-  if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
-  EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), hung.file(), offset_)), Unavailable);
-  const std::optional<int> end = server_.wait(std::chrono::seconds(10));
-  EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
-  EXPECT_TRUE(caller.comes_to_be_probed(false));
 }
 
 TEST(CallBroker, TellsAMessageThatLostItsFileFromRubbish) {
