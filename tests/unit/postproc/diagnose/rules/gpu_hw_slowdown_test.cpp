@@ -31,10 +31,11 @@ TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
 
 TEST(RuleGpuSlowdown, SeesASlowdownOfManyGpusThatAreNotAskedEachSecond) {
   GpuTraining seldom;
-  seldom.set("gpu.reason_hw_slowdown", [](double second) {
-    const bool asked = std::fmod(std::floor(second), 2) < 1;
-    return asked ? R::event(0, 1)(second) : std::nan("");
-  });
+  const auto each_second_one = [](const R::Course& course) {
+    return [=](double second) { return std::fmod(std::floor(second), 2) < 1 ? course(second) : std::nan(""); };
+  };
+  seldom.set("gpu.reason_hw_slowdown", each_second_one(R::event(0, 1)));
+  seldom.set("gpu.reason_power_brake", each_second_one(R::always(0)));
   EXPECT_EQ(seldom.findings("gpu.hw_slowdown").size(), 1U);
 }
 
