@@ -204,7 +204,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (!io.empty()) parts.push_back(io);
   if (totals.wait_share) {
     const std::string threads = waited(totals);
-    parts.push_back(fmt::format("on average {} {} waited for a cpu", threads, threads == "1" ? "thread" : "threads"));
+    parts.push_back(fmt::format("{} {} waited for a cpu", threads, threads == "1" ? "thread" : "threads"));
   }
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));

@@ -56,6 +56,7 @@ bool trains(const RuleContext& context, const std::string& process) {
 
 /// One worker fewer than each rank has cpus, where there are as many.
 JobValues values_of(const RuleContext& context) {
+  if (context.channels("job.cpus_allowed").empty()) return {};
   const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
   const double workers = std::floor(cpus / static_cast<double>(context.channels("stack.steps").size())) - 1;
   if (!(workers >= 1)) return {};

@@ -51,9 +51,9 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
 TEST(Wording, CountsThreadsThatWaitedOnAverage) {
   JobTotals totals;
   totals.wait_share = 0.36;
-  EXPECT_EQ(used(totals), std::vector<std::string>{"on average 0.36 threads waited for a cpu"});
+  EXPECT_EQ(used(totals), std::vector<std::string>{"0.36 threads waited for a cpu"});
   totals.wait_share = 0.996;
-  EXPECT_EQ(used(totals), std::vector<std::string>{"on average 1 thread waited for a cpu"});
+  EXPECT_EQ(used(totals), std::vector<std::string>{"1 thread waited for a cpu"});
 }
 
 TEST(Wording, CountsNoMoreSamplesThanAll) {

@@ -110,7 +110,7 @@ TEST(RuleGpuAmd, UnequalLoadAndUnusedGpusAreFound) {
   const auto found = unequal.findings("gpu.imbalance");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(lines_of(found[0], "amd-smi"),
-            std::vector<std::string>{"amd-smi monitor --gfx   # on n2, while the job runs: which GPUs are idle?"});
+            std::vector<std::string>{"amd-smi monitor --gfx   # on n2, while the job runs: the use of each GPU"});
   AmdTraining unused;
   unused.set("gpu.utilization", R::always(0)).set("gpu.memory_used", R::always(0.3e9));
   EXPECT_EQ(unused.findings("gpu.allocated_unused").size(), 1U);
