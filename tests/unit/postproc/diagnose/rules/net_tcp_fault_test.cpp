@@ -393,7 +393,7 @@ TEST(RuleLoss, TakesLossesOfASenderThatComeAgainAndAgainForItsHabit) {
     }
     return node.findings("net.tcp_retrans_fault").size();
   };
-  EXPECT_EQ(found_in(R::habit(0, 30)), 0U);
+  EXPECT_EQ(found_in(R::habit(0.5, 30)), 0U);
   EXPECT_EQ(found_in(R::event(0, 30)), 1U);
   EXPECT_EQ(found_in([](double second) { return second >= 50 && second < 52 ? 30.0 : 0.0; }), 0U) << "too short";
 }
