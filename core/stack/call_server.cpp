@@ -10,12 +10,16 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -82,7 +86,7 @@ class CallServer {
         answer.error = attach(question, files[0].get(), answer.link);
         break;
       case CallRequest::detach:
-        answer.error = links_.erase(question.link) == 1 ? 0 : ENOENT;
+        answer.error = forget(question.link) ? 0 : ENOENT;
         break;
       case CallRequest::reset:
         if (question.point.index > places_ || question.count > places_ - question.point.index) break;
@@ -98,6 +102,12 @@ class CallServer {
         break;
     }
     return send(answer);
+  }
+
+  /// Detaches everything, from any thread.
+  void let_go() {
+    const std::lock_guard lock(links_mutex_);
+    links_.clear();
   }
 
  private:
@@ -161,7 +171,7 @@ class CallServer {
     attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
-    links_.erase(link);  // it has ended, and its number may be another's
+    forget(link);  // it has ended, and its number may be another's
     return ESRCH;
   }
 
@@ -176,19 +186,74 @@ class CallServer {
         counters_->attach(file, question.pid, shape_of(function_at(point), timed), std::span(&point, 1));
     if (attached.error != 0) return attached.error;
     link = ++last_link_;
+    const std::lock_guard lock(links_mutex_);
     links_.emplace(link, std::move(attached.links));
     return 0;
+  }
+
+  bool forget(std::uint64_t link) {
+    const std::lock_guard lock(links_mutex_);
+    return links_.erase(link) == 1;
   }
 
   int socket_;
   const std::string& job_;
   std::unique_ptr<CallCounters> counters_;
   std::size_t places_ = 0;
+  std::mutex links_mutex_;
   std::map<std::uint64_t, std::vector<CallLink>> links_;
   std::uint64_t last_link_ = 0;
   std::size_t most_links_;
   Allowance attaching_;  // seconds
   Allowance requests_;
+};
+
+/// The end of this process if a request takes too long. A process that is ended by a signal detaches only after it has
+/// closed its files in turn, and to close one of FUSE waits for its file system, whatever happens. So all is detached
+/// first, in a thread of its own.
+class RequestLimit {
+ public:
+  RequestLimit(CallServer& server, unsigned seconds)
+      : server_(server), seconds_(seconds), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+  void begin() {
+    ::alarm(seconds_ + 1);  // where the kernel lets nothing be detached meanwhile
+    set(std::chrono::steady_clock::now() + std::chrono::seconds(seconds_));
+  }
+  void end() {
+    set(std::nullopt);
+    ::alarm(0);
+  }
+
+ private:
+  using Time = std::optional<std::chrono::steady_clock::time_point>;
+
+  void set(Time limit) {
+    const std::lock_guard lock(mutex_);
+    limit_ = limit;
+    changed_.notify_one();
+  }
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      const Time limit = limit_;
+      const auto changed = [&] { return limit_ != limit; };
+      if (!limit) {
+        changed_.wait(lock, stop, changed);
+      } else if (!changed_.wait_until(lock, stop, *limit, changed) && !stop.stop_requested()) {
+        server_.let_go();
+        ::kill(::getpid(), SIGALRM);
+        return;
+      }
+    }
+  }
+
+  CallServer& server_;
+  unsigned seconds_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  Time limit_;
+  std::jthread thread_;  // last: it uses everything above
 };
 
 }  // namespace
@@ -201,6 +266,7 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
   ::sigaddset(&alarms, SIGALRM);
   ::sigprocmask(SIG_UNBLOCK, &alarms, nullptr);
   CallServer server(socket, job, limits);
+  RequestLimit limit(server, limits.with_a_file);
   pollfd ready{socket, POLLIN, 0};
   bool goes_on = true;
   while (goes_on && ::poll(&ready, 1, limits.silence_ms) > 0) {
@@ -209,12 +275,12 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
       MessageFiles files;
       const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
       // The file may lie on a server that is gone or on a user's own file system: to look at it, to read code from it
-      // and to close it may take any time, in which nothing is detached either, and the start of processes on the whole
-      // node may be blocked. The signal of the alarm ends this process, and that with it.
-      if (files[0]) ::alarm(limits.with_a_file);
+      // and to close it may take any time, in which no request is answered, and the start of processes on the whole
+      // node may be blocked.
+      if (files[0]) limit.begin();
       goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
     }
-    ::alarm(0);
+    limit.end();
   }
   return 0;
 }

@@ -666,12 +666,14 @@ TEST_F(CallRequests, LeaveNothingAttachedWhereAFileSystemDoesNotAnswer) {
   SKIP_WITHOUT(asked);
   ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_TRUE(caller.probed());
-  const HungFileSystem hung;
-  if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
-  EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), hung.file(), offset_)), Unavailable);
+  {
+    const HungFileSystem hung;
+    if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
+    EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), hung.file(), offset_)), Unavailable);
+    EXPECT_TRUE(caller.comes_to_be_probed(false)) << "while it does not answer";
+  }
   const std::optional<int> end = server_.wait(std::chrono::seconds(10));
   EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
-  EXPECT_TRUE(caller.comes_to_be_probed(false));
 }
 
 TEST(CallBroker, TellsAMessageThatLostItsFileFromRubbish) {
