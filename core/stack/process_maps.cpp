@@ -75,6 +75,17 @@ bool is_same_code(std::span<const std::byte> of_file, std::span<const std::byte>
   return true;
 }
 
+ssize_t read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> memory) noexcept {
+  const iovec here{memory.data(), memory.size()};
+  const iovec there{reinterpret_cast<void*>(address), memory.size()};
+  return ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+}
+
+/// By Yama, where a user may trace his own children only: it still shows which pages were written to.
+bool is_refused(int error) noexcept {
+  return error == EPERM || error == ENOSYS;
+}
+
 /// The process has written nothing there: the kernel gives it a copy of a page that it writes to.
 /// https://docs.kernel.org/admin-guide/mm/pagemap.html
 bool has_pages_of_file(pid_t pid, std::uint64_t address, std::size_t size) {
@@ -178,12 +189,14 @@ bool has_reader_of_code(std::string_view maps) noexcept {
 
 bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code) {
   std::vector<std::byte> memory(code.size());
-  const iovec here{memory.data(), memory.size()};
-  const iovec there{reinterpret_cast<void*>(address), memory.size()};
-  const ssize_t got = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+  const ssize_t got = read_memory(pid, address, memory);
   if (got >= 0) return static_cast<std::size_t>(got) == memory.size() && is_same_code(code, memory);
-  const bool refused = errno == EPERM || errno == ENOSYS;  // by Yama: it still shows which pages were written to
-  return refused && has_pages_of_file(pid, address, code.size());
+  return is_refused(errno) && has_pages_of_file(pid, address, code.size());
+}
+
+bool shows_memory(pid_t pid, std::uint64_t address) {
+  std::byte any{};
+  return read_memory(pid, address, std::span(&any, 1)) >= 0 || !is_refused(errno);
 }
 
 std::string why_not_opened(int error) {

@@ -269,15 +269,27 @@ class StackWatch {
     }
     // A file may be mapped as code in several parts, and these may overlap.
     std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
+    const auto is_open = [&](const LibraryFunctions::Place& place) {
+      const bool mapped = place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
+      return mapped && !attached.contains(place.offset);
+    };
+    const auto is_replaced = [&](const LibraryFunctions::Place& place) {
+      return !is_as_in_file(tracked.process.pid, file, mapping, place);
+    };
+    // A function is compared when it is attached, or, if the kernel only tells which pages were written to, before any
+    // is: to attach the first one writes to its page.
+    const bool late = shows_memory(tracked.process.pid, mapping.begin);
+    std::set<std::size_t> replaced;
+    for (const LibraryFunctions::Place& place : library.places) {
+      if (!late && is_open(place) && !ledger_.rests(place.function) && is_replaced(place))
+        replaced.insert(place.function);
+    }
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
       std::vector<CallCounters::Point> points;
-      bool replaced = false;
       for (const LibraryFunctions::Place& place : library.places) {
-        const bool mapped =
-            place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
-        if (place.function != function || !mapped || attached.contains(place.offset)) continue;
-        replaced = replaced || !is_as_in_file(tracked.process.pid, file, mapping, place);
+        if (place.function != function || !is_open(place)) continue;
+        if (late && is_replaced(place)) replaced.insert(function);
         points.push_back({.offset = place.offset,
                           .index = tracked.number * functions_.size() + function,
                           .counter = place.counter,
@@ -286,9 +298,9 @@ class StackWatch {
       std::stable_partition(points.begin(), points.end(),
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       if (points.empty()) continue;
-      if (replaced) {
+      if (replaced.contains(function)) {
         if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
-        ledger_.failed(function, "its code in memory is not that of its file");
+        ledger_.failed(function, "its code in memory is not known to be that of its file");
         continue;
       }
       const CallShape shape = shape_of(functions_[function], tracked.timed);

@@ -164,10 +164,11 @@ void tell(const Account& account, Finding& loss) {
       fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
 }
 
-/// The recoveries of a sender are the first evidence of its findings; receivers have none.
+/// The recoveries of a sender are the first evidence of its findings; receivers have none. A remark is about other
+/// connections than the job's, whose peers are not known.
 bool is_of_sender(const Finding& loss) {
-  return loss.id == kLossRule && loss.nodes.size() == 1 && !loss.intervals.empty() && !loss.evidence.empty() &&
-         loss.evidence.front().metric == kRecoveries;
+  return loss.id == kLossRule && loss.severity > Severity::info && loss.nodes.size() == 1 && !loss.intervals.empty() &&
+         !loss.evidence.empty() && loss.evidence.front().metric == kRecoveries;
 }
 
 struct Receiver {
@@ -203,20 +204,21 @@ std::optional<Receiver> receiver_of(const Finding& loss, const JobNodes& nodes) 
 
 void move_to(const Receiver& receiver, std::int64_t slot_ns, Finding& loss) {
   const std::string sender = std::exchange(loss.nodes, {receiver.node}).front();
-  loss.sentence += fmt::format(
-      " {} on the path from {} to {}.",
-      receiver.share >= kAllLosses ? "All of them were" : fmt::format("{:.0f} % of them were", 100 * receiver.share),
-      sender, receiver.node);
+  loss.sentence += fmt::format(" {} of the job's losses were on the path from {} to {}.",
+                               receiver.share >= kAllLosses ? "All" : fmt::format("{:.0f} %", 100 * receiver.share),
+                               sender, receiver.node);
   tell(Account{.senders = {{sender, receiver.again}}, .longest_slot_ns = slot_ns}, loss);
 }
 
 /// A path loses segments to the node at its end, where other causes of losses are found, too. A finding of a sender
-/// becomes one of that node, unless that node missed them all along by its own count.
+/// becomes one of that node, unless that node missed them all along by its own count, or at a higher cost.
 void place_at_receivers(const JobNodes& nodes, std::vector<Finding>& findings) {
   const auto first_of_senders = std::stable_partition(findings.begin(), findings.end(),
                                                       [](const Finding& finding) { return !is_of_sender(finding); });
   std::vector<Finding> of_senders(std::make_move_iterator(first_of_senders), std::make_move_iterator(findings.end()));
   findings.erase(first_of_senders, findings.end());
+  std::stable_sort(of_senders.begin(), of_senders.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   std::vector<Finding> placed;
   std::vector<Finding> elsewhere;
   for (Finding& loss : of_senders) {
@@ -230,15 +232,20 @@ void place_at_receivers(const JobNodes& nodes, std::vector<Finding>& findings) {
       return other.id == kLossRule && other.nodes == std::vector{receiver->node} && !other.intervals.empty();
     };
     const auto is_same = [&](const Finding& other) { return is_at_receiver(other) && covers(other, span, kAllAlong); };
-    if (std::any_of(findings.begin(), findings.end(), is_same)) continue;
+    const auto is_part = [&](const Finding& other) {
+      return is_at_receiver(other) && covers(loss, other.intervals.front(), kAllAlong);
+    };
+    const auto tells_it = [&](const Finding& other) {
+      return other.severity == loss.severity ? is_same(other)
+                                             : other.severity > loss.severity && (is_same(other) || is_part(other));
+    };
+    if (std::any_of(findings.begin(), findings.end(), tells_it)) continue;
     if (const auto same = std::find_if(placed.begin(), placed.end(), is_same); same != placed.end()) {
       same->sentence += fmt::format(" Packets from {} to it were lost, too.", loss.nodes.front());
       same->evidence.push_back(std::move(loss.evidence.front()));
       continue;
     }
-    std::erase_if(findings, [&](const Finding& other) {
-      return is_at_receiver(other) && covers(loss, other.intervals.front(), kAllAlong);
-    });
+    std::erase_if(findings, is_part);
     move_to(*receiver, nodes.by_name.at(loss.nodes.front())->retransmits.slot_ns, loss);
     placed.push_back(std::move(loss));
   }

@@ -106,6 +106,33 @@ std::optional<CountCandidate> clearest(const CountSteps& steps) {
   return best;
 }
 
+/// Clearest first, among the open steps.
+std::vector<CountCandidate> candidates_in(CountSteps& steps, double least_ratio) {
+  std::vector<CountCandidate> found;
+  while (found.size() < kMostFound) {
+    const auto next = clearest(steps);
+    if (!next || !(next->log_ratio >= least_ratio)) break;
+    found.push_back(*next);
+    std::fill(steps.open.begin() + static_cast<std::ptrdiff_t>(next->at.begin),
+              steps.open.begin() + static_cast<std::ptrdiff_t>(next->at.end), false);
+  }
+  return found;
+}
+
+/// Bursts with pauses between them, where the pause before the first or behind the last one is longer, are one interval
+/// against the rest of the run. Against each other, they are several. Empty where it is one.
+std::vector<CountCandidate> parts_of(const CountSteps& steps, Interval whole, double least_ratio) {
+  const auto part = [whole](const std::vector<double>& values) {
+    return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(whole.begin),
+                               values.begin() + static_cast<std::ptrdiff_t>(whole.end));
+  };
+  CountSteps inside{part(steps.count), part(steps.exposure), std::vector<bool>(whole.length(), true)};
+  auto parts = candidates_in(inside, least_ratio);
+  if (parts.size() < 2) return {};
+  for (CountCandidate& each : parts) each.at = {whole.begin + each.at.begin, whole.begin + each.at.end};
+  return parts;
+}
+
 }  // namespace
 
 std::vector<CountExcursion> find_count_excursions(std::span<const double> counts, std::span<const double> exposure,
@@ -122,17 +149,16 @@ std::vector<CountExcursion> find_count_excursions(std::span<const double> counts
   // An interval chosen beforehand has such a ratio with a probability of at most exp(-ratio) (Chernoff's bound), and
   // there are so many of them.
   const double least_ratio = std::log(places * (places + 1) / 2 / max_chance);
-  std::vector<CountExcursion> found;
-  while (found.size() < kMostFound) {
-    const auto next = clearest(steps);
-    if (!next || !(next->log_ratio >= least_ratio)) break;
-    found.push_back({next->at, next->inside.count, next->inside.exposure, 0});
-    std::fill(steps.open.begin() + static_cast<std::ptrdiff_t>(next->at.begin),
-              steps.open.begin() + static_cast<std::ptrdiff_t>(next->at.end), false);
-  }
+  std::vector<CountCandidate> wholes = candidates_in(steps, least_ratio);
   const CountSums outside = steps.all();
-  for (CountExcursion& each : found) {
-    each.usual = outside.exposure > 0 ? std::max(0.0, outside.rate()) : 0;
+  const double usual = outside.exposure > 0 ? std::max(0.0, outside.rate()) : 0;
+  std::vector<CountExcursion> found;
+  while (!wholes.empty() && found.size() < kMostFound) {
+    const CountCandidate whole = wholes.front();
+    wholes.erase(wholes.begin());
+    const auto parts = parts_of(steps, whole.at, least_ratio);
+    wholes.insert(wholes.begin(), parts.begin(), parts.end());
+    if (parts.empty()) found.push_back({whole.at, whole.inside.count, whole.inside.exposure, usual});
   }
   return found;
 }

@@ -19,9 +19,9 @@ struct CountExcursion {
   [[nodiscard]] double share() const { return count / exposure; }
 };
 
-/// Returns the intervals, clearest first, that events with one chance per exposure form with a probability of at most
-/// `max_chance`, wherever in the series. A count is below zero where earlier ones are taken back. Missing samples
-/// belong to neither side.
+/// Returns the intervals, clearest first (several bursts in the place of the interval that they form), that events with
+/// one chance per exposure form with a probability of at most `max_chance`, wherever in the series. A count is below
+/// zero where earlier ones are taken back. Missing samples belong to neither side.
 [[nodiscard]] std::vector<CountExcursion> find_count_excursions(std::span<const double> counts,
                                                                 std::span<const double> exposure, double max_chance);
 

@@ -156,7 +156,8 @@ std::optional<Finding> describe_sender(const RuleContext& context, const SenderS
       "those it sent (usually {} %).",
       context.telemetry.node, duration(length), number(std::round(lost.count)), number(100 * lost.share()),
       number(100 * lost.usual));
-  const double undone = recoveries->inside * length - lost.count;
+  const auto in_it = std::span(series.recoveries.values).subspan(at.begin, at.length());
+  const double undone = present_values(in_it).sum * context.telemetry.step_seconds - lost.count;
   finding.confidence = Confidence::likely;
   RunnerUp other{"net.tcp_retrans_intrinsic",
                  fmt::format("segments sent again too early: the sender undid {} recoveries, and not these",
@@ -178,19 +179,23 @@ std::vector<Finding> losses_of_sender(const RuleContext& context) {
   const auto stood = recoveries_that_stood(context);
   const auto sent = context.total_if_measured("tcp.OutSegs");
   if (!recoveries || !stood || !sent) return {};
-  const auto is_loss = [&](const CountExcursion& each) {
-    const auto all = present_values(std::span(*recoveries).subspan(each.at.begin, each.at.length())).sum;
-    return context.seconds(each.at.length()) >= context.threshold("min_seconds") && each.count >= kLeastLost &&
-           each.share() >= context.threshold("min_recovered_share") &&
-           each.share() - each.usual >= context.threshold("min_ratio") * each.usual &&
-           each.count >= context.threshold("min_stood_share") * all;
-  };
   auto found = find_count_excursions(*stood, *sent, context.threshold("max_chance"));
-  std::erase_if(found, [&](const CountExcursion& each) { return !is_loss(each); });
   if (found.size() >= kHabit) return {};
   std::vector<Interval> all;
   all.reserve(found.size());
   for (const CountExcursion& each : found) all.push_back(each.at);
+  const double usual_of_step = std::max(0.0, mean_outside(*stood, all));
+  const double min_ratio = context.threshold("min_ratio");
+  const auto is_loss = [&](const CountExcursion& each) {
+    const auto recovered = present_values(std::span(*recoveries).subspan(each.at.begin, each.at.length())).sum;
+    // As many as usual in less traffic are those of other connections than the job's.
+    const double usual = usual_of_step * static_cast<double>(each.at.length());
+    return context.seconds(each.at.length()) >= context.threshold("min_seconds") && each.count >= kLeastLost &&
+           each.share() >= context.threshold("min_recovered_share") &&
+           each.share() - each.usual >= min_ratio * each.usual && each.count - usual >= min_ratio * usual &&
+           each.count >= context.threshold("min_stood_share") * recovered;
+  };
+  std::erase_if(found, [&](const CountExcursion& each) { return !is_loss(each); });
   const SenderSeries series{needed(rate(context, kRecoveries, 1, "/s"), kRecoveries),
                             needed(rate(context, "tcp.OutSegs", 1, "segments/s"), "tcp.OutSegs")};
   std::vector<Finding> findings;
@@ -234,15 +239,15 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_fault",
     .former_id = "net.tcp_loss",
-    .title = "Packets to a node of the job were probably lost",
+    .title = "Packets to or from a node of the job were probably lost",
     .looks_for =
         "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
         "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "
         "node of the job, its counters decide: segments that it sent again (tcp.peer.retransmits) and that had "
         "not arrived already (tcp.peer.duplicates) were lost. Rare losses among segments that only overtook each "
-        "other show at the sender: intervals with more recoveries per segment sent (tcpext.TCPSackRecovery against "
-        "tcp.OutSegs) that it did not undo (tcpext.TCPFullUndo, tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than "
-        "come together by chance.",
+        "other show at the sender: intervals with more recoveries, per second and per segment sent "
+        "(tcpext.TCPSackRecovery against tcp.OutSegs), that it did not undo (tcpext.TCPFullUndo, "
+        "tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than come together by chance.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
@@ -270,13 +275,13 @@ const RegisteredRule kRule{{
           "share of the losses on the job's connections, if measured; below it, the finding is a remark"},
          kMinLostSeconds,
          kMinLostPercent},
-    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
+    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue|TCPSackRecovery'   # on {node}, while a job runs",
                     {"#SBATCH --exclude={nodes}   # until it is repaired", "job,!elsewhere"}},
     .admin_remedy =
         {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
          "Check the error counters of the switch port of {node}.",
          "cat /proc/net/softnet_stat   # on {node}: second column, packets that this kernel dropped itself"},
-    .verify = {.expected = "tcpext.TCPOFOQueue of the node is at the level of its peers"},
+    .verify = {.expected = "tcpext.TCPOFOQueue and tcpext.TCPSackRecovery of the node are at the level of its peers"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,
 }};

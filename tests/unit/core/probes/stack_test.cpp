@@ -354,7 +354,7 @@ TEST(Stack, LeavesAFunctionAloneThatTheProgramHasReplaced) {
   ASSERT_EQ(toy.ask({.call = Call::replace}), 0);
   ASSERT_TRUE(bench.attached(toy, "cudaMalloc"));
   const auto told = [&] {
-    return bench.coverage().reason.find("ncclAllReduce is not measured: its code in memory is not that of its file") !=
+    return bench.coverage().reason.find("ncclAllReduce is not measured: its code in memory is not known to be that") !=
            std::string::npos;
   };
   EXPECT_TRUE(bench.until(told)) << bench.coverage().reason;

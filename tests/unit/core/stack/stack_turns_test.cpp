@@ -1,6 +1,8 @@
 // Functions that cost too much rest, and are counted again when the budget allows it: the worker of the probe, with cpu
 // times that are made up. Without the privilege for BPF these tests are skipped.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +14,7 @@
 
 #include "core/stack/probed_process.h"
 #include "core/stack/stack_worker.h"
+#include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
 #include "tests/unit/core/toy_process.h"
 
@@ -143,6 +146,23 @@ TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorHangs) {
     return worker.has("note nothing was counted while the collector hung or was stopped") ? 0 : 5;
   };
   EXPECT_NO_FAILURE(status_of(body, "open here 300\n"));
+}
+
+// A breakpoint changes its page: the functions beside it would seem to be replaced.
+TEST(StackTurns, CountAllFunctionsOfAPageWhereTheKernelDoesNotShowIt) {
+  constexpr int kNotShown[] = {SYS_process_vm_readv};
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ChildProcess child = fork_child([&]() -> int {
+    CallFilter filter;
+    filter.refuse(kNotShown);
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter.install()) return kSkipped;
+    Requests worker;
+    if (!Requests::opens("open\n")) return kSkipped;
+    const auto all = [&] { return worker.counts("ncclAllReduce") && worker.counts("ncclReduce"); };
+    return worker.comes_to(toy.pid(), all) ? 0 : 1;
+  });
+  EXPECT_NO_FAILURE(exit_status(child.wait()));
 }
 
 TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorIsKilled) {

@@ -144,7 +144,8 @@ TEST(LostSegments, OfASenderAreThoseOfTheNodeToWhichTheyWereSent) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
   EXPECT_EQ(found[0].sentence,
-            "n1 lost. All of them were on the path from n1 to n2. n1 had to send at least 120 segments again.");
+            "n1 lost. All of the job's losses were on the path from n1 to n2. n1 had to send at least 120 segments "
+            "again.");
   ASSERT_EQ(found[0].evidence.size(), 3U);
   EXPECT_EQ(found[0].evidence[1].metric, "tcp.peer.retransmits");
   EXPECT_EQ(found[0].evidence[1].observed, 4237);
@@ -165,6 +166,33 @@ TEST(LostSegments, AreToldOnceWhereBothNodesFoundThem) {
   EXPECT_EQ(merged_findings(job, {job.loss, longer}).size(), 2U) << "another time";
 }
 
+TEST(LostSegments, KeepTheCostThatTheirReceiverFound) {
+  Job job(289, 52);
+  job.loss.intervals = {seconds(50, 56)};
+  job.loss.severity = Severity::warning;
+  Finding longer = found_by_sender(job);
+  longer.intervals = {seconds(50, 62)};
+  longer.severity = Severity::notice;
+  const auto costly = merged_findings(job, {job.loss, longer});
+  ASSERT_EQ(costly.size(), 1U);
+  EXPECT_EQ(costly[0].severity, Severity::warning);
+  EXPECT_TRUE(costly[0].sentence.starts_with("n2 lost. ")) << costly[0].sentence;
+  job.loss.intervals = {seconds(50, 62)};
+  job.loss.severity = Severity::info;  // nearly all on other connections than the job's
+  const auto of_job = merged_findings(job, {job.loss, longer});
+  ASSERT_EQ(of_job.size(), 1U);
+  EXPECT_TRUE(of_job[0].sentence.starts_with("n1 lost. ")) << of_job[0].sentence;
+}
+
+TEST(LostSegments, OfASenderStayItsOwnWhereTheyWereNotTheJobs) {
+  const Job job(289, 52);
+  Finding remark = found_by_sender(job);
+  remark.severity = Severity::info;
+  const auto found = merged_findings(job, {remark});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0], remark) << "n2 had a few of them";
+}
+
 TEST(LostSegments, OfSeveralSendersToOneNodeAreOneFinding) {
   Job job(289, 52);
   job.summaries.push_back(job.summaries[0]);
@@ -172,10 +200,15 @@ TEST(LostSegments, OfSeveralSendersToOneNodeAreOneFinding) {
   job.summaries[2].addresses = {"10.0.0.3"};
   Finding other = found_by_sender(job);
   other.nodes = {"n3"};
-  const auto found = merged_findings(job, {found_by_sender(job), other});
+  auto found = merged_findings(job, {found_by_sender(job), other});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
   EXPECT_TRUE(found[0].sentence.ends_with(" Packets from n3 to it were lost, too.")) << found[0].sentence;
+  other.severity = Severity::warning;
+  found = merged_findings(job, {found_by_sender(job), other});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning) << "that of the sender which lost time";
+  EXPECT_TRUE(found[0].sentence.ends_with(" Packets from n1 to it were lost, too.")) << found[0].sentence;
 }
 
 TEST(LostSegments, StayThoseOfTheirSenderWhereTheyWentToNoSingleNodeOfTheJob) {

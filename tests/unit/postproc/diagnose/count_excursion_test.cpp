@@ -79,6 +79,15 @@ TEST(CountExcursion, FindsSeveral) {
   EXPECT_LT(found[0].usual, 0.0001) << "outside of both";
 }
 
+TEST(CountExcursion, TellsBurstsFromOneInterval) {
+  std::vector<double> bursts(kSamples, 0);
+  for (std::size_t t = 100; t < kSamples; t += 75)
+    std::fill_n(bursts.begin() + static_cast<std::ptrdiff_t>(t), 25, 3.0);
+  const auto found = find_count_excursions(bursts, std::vector<double>(kSamples, 400), kChance);
+  EXPECT_EQ(found.size(), 4U) << "the first burst begins after more than a pause, and the last one ends the run";
+  for (const CountExcursion& each : found) EXPECT_EQ(each.at.length(), 25U) << each.at.begin;
+}
+
 TEST(CountExcursion, LeavesOutMissingSamples) {
   Losses losses(1, 0.00001, 0.003);
   losses.counts[150] = kNaN;

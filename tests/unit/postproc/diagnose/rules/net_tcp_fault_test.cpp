@@ -366,6 +366,19 @@ TEST(RuleLoss, TakesNoRecoveriesForLossesThatTheSenderUndid) {
   EXPECT_TRUE(found_by({.recoveries = 0.5, .undone = 0.5, .needless = 40}).empty()) << "nothing happened";
 }
 
+TEST(RuleLoss, CountsNoRecoveriesOfASenderThatWereNotMeasured) {
+  R node = record_sender({.recoveries = 5, .undone = 0});
+  for (std::size_t i = 0; i < node.telemetry.channels.size(); ++i) {
+    const std::string& metric = node.telemetry.channels[i].metric;
+    if (metric != "tcpext.TCPSackRecovery" && !metric.ends_with("Undo")) continue;
+    for (std::size_t t = 550; t < 590; ++t) node.telemetry.series(i)[t] = std::nan("");
+  }
+  const auto found = node.findings("net.tcp_retrans_fault");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].runner_up.why_not.find("the sender undid 0 recoveries"), std::string::npos)
+      << found[0].runner_up.why_not;
+}
+
 TEST(RuleLoss, TakesNoRecoveriesOfASenderForLossesThatAreTooFew) {
   EXPECT_TRUE(found_by({.recoveries = 0.9, .undone = 0.2}).empty()) << "ten of them";
   EXPECT_TRUE(found_by({.recoveries = 5, .undone = 0, .sent = 40'000}).empty()) << "one of 8,000 segments";
@@ -380,22 +393,32 @@ TEST(RuleLoss, DoesNotRuleOutBurstsOfTheSendersOwnTraffic) {
       << found[0].runner_up.why_not;
 }
 
-TEST(RuleLoss, TakesLossesOfASenderThatComeAgainAndAgainForItsHabit) {
-  const auto found_in = [](const R::Course& recoveries) {
-    R node = record_sender({});
-    for (std::size_t i = 0; i < node.telemetry.channels.size(); ++i) {
-      const std::string& metric = node.telemetry.channels[i].metric;
-      const bool recovered = metric == "tcpext.TCPSackRecovery";
-      if (!recovered && !metric.ends_with("Undo")) continue;
-      for (std::size_t t = 0; t < node.telemetry.samples; ++t) {
-        node.telemetry.series(i)[t] = recovered ? 0.1 * recoveries(0.1 * static_cast<double>(t)) : 0;
-      }
+/// Findings of a sender that recovers so often, and undoes nothing.
+std::size_t found_with(const R::Course& recoveries, const Sender& sender = {}) {
+  R node = record_sender(sender);
+  for (std::size_t i = 0; i < node.telemetry.channels.size(); ++i) {
+    const std::string& metric = node.telemetry.channels[i].metric;
+    const bool recovered = metric == "tcpext.TCPSackRecovery";
+    if (!recovered && !metric.ends_with("Undo")) continue;
+    for (std::size_t t = 0; t < node.telemetry.samples; ++t) {
+      node.telemetry.series(i)[t] = recovered ? 0.1 * recoveries(0.1 * static_cast<double>(t)) : 0;
     }
-    return node.findings("net.tcp_retrans_fault").size();
-  };
-  EXPECT_EQ(found_in(R::habit(0.5, 30)), 0U);
-  EXPECT_EQ(found_in(R::event(0, 30)), 1U);
-  EXPECT_EQ(found_in([](double second) { return second >= 50 && second < 52 ? 30.0 : 0.0; }), 0U) << "too short";
+  }
+  return node.findings("net.tcp_retrans_fault").size();
+}
+
+TEST(RuleLoss, TakesLossesOfASenderThatComeAgainAndAgainForItsHabit) {
+  EXPECT_EQ(found_with(R::habit(0, 30)), 0U);
+  EXPECT_EQ(found_with(R::event(0, 30)), 1U);
+  EXPECT_EQ(found_with([](double second) { return second >= 50 && second < 52 ? 30.0 : 0.0; }), 0U) << "too short";
+  const auto burst = [](double second) { return std::fmod(second, 20) < 0.5 ? 40.0 : 0.0; };
+  EXPECT_EQ(found_with([=](double second) { return second >= 50 && second < 59 ? 3.0 : burst(second); }), 0U)
+      << "one of many bursts";
+}
+
+TEST(RuleLoss, TakesAsManyRecoveriesInLessTrafficForThoseOfOtherConnections) {
+  EXPECT_EQ(found_with(R::always(2), {.sent = 400}), 0U);
+  EXPECT_EQ(found_with(R::event(2, 12), {.sent = 400}), 1U) << "six times as many";
 }
 
 TEST(RuleLoss, OnlyRemarksLossesOfASenderOnOtherConnectionsThanTheJobs) {
