@@ -176,7 +176,7 @@ void set_most_loss_of_share(const RuleContext& context, Finding& finding, double
 
 std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric, Interval at,
                                             const CallKind& counts) {
-  constexpr double kLeastSeconds = 1.5;  // very many calls are counted for two seconds, and rest for minutes
+  constexpr double kLeastSeconds = 0.9;  // very many calls are counted for one second, and rest for half a minute
   std::map<std::string, double> rates;
   for_each_call(context, metric, counts, [&](const std::string& process, std::size_t channel) {
     const std::span<const double> series = context.telemetry.series(channel).subspan(at.begin, at.length());

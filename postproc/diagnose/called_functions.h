@@ -73,7 +73,7 @@ void set_most_loss_of_share(const RuleContext& context, Finding& finding, double
                             Interval at, std::string how);
 
 /// Growth per second of a counter of calls (stack.calls, stack.time), by process, in the part of the interval in which
-/// they were counted. A process for which that part is shorter than two seconds is left out.
+/// they were counted. A process for which that part is shorter than a second is left out.
 [[nodiscard]] std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric,
                                                           Interval at, const CallKind& counts);
 

@@ -70,8 +70,8 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
       finding.evidence.push_back(
           fact_then(context, finding, "stack.time", launches->process, launches->share, std::nullopt, "s/s"));
       finding.evidence.back().feature = "in launches of kernels while they were counted";
-      finding.sentence += fmt::format(" {} spent {} % of its time in these launches.",
-                                      context.rank_name(launches->process), number(100 * launches->share));
+      finding.sentence += fmt::format(" The launches took {} % of the time of {}.", number(100 * launches->share),
+                                      context.rank_name(launches->process));
     }
   }
   finding.runner_up = {"gpu.starved_input",
