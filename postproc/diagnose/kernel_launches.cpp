@@ -8,6 +8,9 @@
 namespace reveal {
 
 std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interval at) {
+  // Very many calls may be counted in their first second only, and the use of a GPU shows a second later.
+  constexpr double kBefore = 2;
+  at.begin -= std::min(at.begin, context.steps(kBefore));
   KernelLaunches all;
   // A call of the runtime is one of the driver, too.
   for (const CallLibrary library : {CallLibrary::cuda, CallLibrary::cuda_driver}) {
