@@ -282,8 +282,8 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"cat /proc/net/softnet_stat   # on {node}, twice in the next run: a line for each cpu, in hexadecimal; first "
-         "column received packets, second dropped ones: they should not grow on one line only",
+        {"cat /proc/net/softnet_stat   # on {node}, twice in the next run: the first column (packets) and the second "
+         "(drops) should grow on all lines",
          {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
           "gpus,!rdma,!steered"}},
     .admin_remedy =
