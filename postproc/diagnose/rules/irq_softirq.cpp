@@ -287,12 +287,11 @@ const RegisteredRule kRule{{
          {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
           "gpus,!rdma,!steered"}},
     .admin_remedy =
-        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # masks of cpus; one with a single bit sends all "
-         "packets of that queue to one cpu: write the mask of all cpus there",
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # masks of cpus: write that of all where one has a single bit",
          {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if it does not run: it spreads "
           "interrupts",
           "!irqbalance", kIf},
-         "Give the interface more queues: ethtool -l with its name shows how many it can have, ethtool -L sets them.",
+         "Give the interface more queues (ethtool -l, ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "
          "not spread the load"},
     .verify = {.expected = "softnet.dropped is 0, and the busiest cpu takes its usual share of softnet.processed"},
