@@ -4,18 +4,6 @@ mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_nois
 mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off'
 mine+='|cpu.freq_oscillation|cpu.thermal_throttle'
 . /usr/local/sbin/first_process.sh
-chain() { # chain NAME CAUSE WORDS COMMAND...: the report's first finding is CAUSE, which led to WORDS
-  local first
-  chosen $1 || return 0
-  record $1 "${@:4}"
-  reveal report $jobs/$1 >$1.txt 2>&1 || say "$1: no report: $(tail -n 1 $1.txt)"
-  first=$(grep -B1 '"fingerprint"' $jobs/$1/report.json | grep -oE '"id": *"[^"]*"' | head -n 1 | sed 's/.*: *"//; s/"//')
-  sync
-  if [ "$first" = $2 ] && tr -s ' \n' ' ' <$1.txt | grep -qF "$3"; then say "ok: $1: $first, which led to $3"; else
-    say "FAILED: $1: ${first:-no finding} instead of $2, which led to $3"
-    failures=$((failures + 1))
-  fi
-}
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
 card_of() { # card_of DRIVER: its interface
@@ -141,33 +129,6 @@ if modprobe acpi_cpufreq; then
   job heat-control - bash -c 'heat 80'
   job heat cpu.thermal_throttle bash -c 'heat 95'
   grep states heat-control.log heat.log
-
-  # Work that reads a little again and again, from a disk that serves one request at a time: while others fill the disk, it
-  # waits and computes in turn, and the clock follows.
-  echo schedutil | tee $governors >/dev/null
-  if modprobe null_blk queue_mode=2 irqmode=2 completion_nsec=5000000 hw_queue_depth=1 submit_queues=1 nr_devices=1; then
-    cat >/tmp/reader.py <<'EOP'
-import mmap, os, sys, threading, time
-disk, end = os.open("/dev/nullb0", os.O_RDONLY | os.O_DIRECT), time.monotonic() + float(sys.argv[2])
-def read(pause):
-    block = mmap.mmap(-1, 4096)
-    while time.monotonic() < end:
-        for place in range(4):
-            os.preadv(disk, [block], 4096 * place)
-        work = time.monotonic() + pause
-        while time.monotonic() < work:
-            pass
-for _ in range(int(sys.argv[1]) - 1):
-    threading.Thread(target=read, args=[0]).start()
-read(0 if int(sys.argv[1]) > 1 else 0.9)
-EOP
-    job chain-reads-control - taskset -c 2 python3 /tmp/reader.py 1 65
-    chosen chain-reads && { sleep 22 && taskset -c 6 python3 /tmp/reader.py 24 24; } &
-    chain chain-reads io.local_disk_saturated "cpu clocks that changed with the waits for the disk" \
-      taskset -c 2 python3 /tmp/reader.py 1 65
-    wait
-  fi
-  echo performance | tee $governors >/dev/null
   export REVEAL_INTERVAL=250ms
 fi
 
