@@ -28,6 +28,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/peers/node_pair.h"
+#include "postproc/peers/transient_straggler.h"
 #include "postproc/report/anomalous_time.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
@@ -289,6 +290,7 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   std::set<std::string> channels = channels_of_episodes(part.episodes);
   channels.emplace(kOwnTime);
   for (const WorkMetric& work : kWorkMetrics) channels.emplace(work.metric);  // the cost of waiting for a node
+  channels.emplace(kSentByNode);
   keep_trends_of(channels, summary.profile);
 }
 

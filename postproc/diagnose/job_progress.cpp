@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kSteady = 0.3;         // largest spread of an even pace
 constexpr double kLeastFall = 0.05;     // a smaller fall is no slow-down
+constexpr double kLeastWork = 1e6;      // bytes/s
 constexpr double kContradiction = 0.2;  // between the two metrics
 constexpr double kLoadingSeconds = 2;   // programs load in the first seconds
 
@@ -21,15 +22,19 @@ double at_quantile(std::vector<double>& values, double quantile) {
                         static_cast<std::size_t>(std::lround(quantile * static_cast<double>(values.size() - 1))));
 }
 
-std::optional<WorkPace> course_pace(const WorkCourse& work, Interval at, std::size_t loading) {
+std::optional<WorkPace> course_pace(const WorkCourse& work, Interval at, std::size_t loading, std::size_t window) {
   const Interval excluded[] = {{0, std::min(loading, work.rate.size())}, at};
-  std::vector<double> windows = window_means(work.rate, excluded, at.length());
+  std::vector<double> windows = window_means(work.rate, excluded, window);
   const double inside = mean_inside(work.rate, at);
-  if (windows.size() < std::max<std::size_t>(4, at.length() / 2) || std::isnan(inside)) return std::nullopt;
+  if (windows.size() < std::max<std::size_t>(4, window / 2) || std::isnan(inside)) return std::nullopt;
   WorkPace pace{work.calls, inside, at_quantile(windows, 0.5), 0};
   if (!(pace.usual > 0)) return std::nullopt;
   pace.spread = (at_quantile(windows, 0.9) - at_quantile(windows, 0.1)) / pace.usual;
   return pace.spread <= kSteady ? std::optional(pace) : std::nullopt;
+}
+
+std::optional<WorkPace> pace_of_job(const RuleContext& context, Interval at) {
+  return context.progress == nullptr ? std::nullopt : context.progress->pace(context, at);
 }
 
 }  // namespace
@@ -38,15 +43,24 @@ bool WorkPace::fell() const {
   return lost() > std::max(kLeastFall, spread);
 }
 
+bool WorkPace::is_work() const {
+  return usual >= kLeastWork;
+}
+
+bool WorkPace::went_on() const {
+  return is_work() && lost() <= kLeastFall && -lost() <= kSteady;
+}
+
 std::string WorkPace::words(std::string_view subject) const {
   return fmt::format("the {} calls of {} moved {} instead of {}", calls, subject, quantity(inside, "bytes/s"),
                      quantity(usual, "bytes/s"));
 }
 
-std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading) {
+std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading,
+                                  std::size_t window) {
   std::optional<WorkPace> best;
   for (const WorkCourse& course : work) {
-    const auto pace = course_pace(course, at, loading);
+    const auto pace = course_pace(course, at, loading, window == 0 ? at.length() : window);
     if (!pace) continue;
     if (best && std::abs(best->lost() - pace->lost()) > kContradiction) return std::nullopt;
     if (!best || pace->spread < best->spread) best = pace;
@@ -54,19 +68,24 @@ std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at,
   return best;
 }
 
-std::optional<WorkPace> JobProgress::slower(const RuleContext& context, Interval at) {
+std::optional<WorkPace> JobProgress::pace(const RuleContext& context, Interval at) {
   if (!work_) {
     work_.emplace();
     for (const WorkMetric& one : kWorkMetrics) {
       if (auto bytes = rate(context, one.metric, 1, "bytes/s")) work_->push_back({one.calls, std::move(bytes->values)});
     }
   }
-  const auto pace = work_pace(*work_, at, context.steps(kLoadingSeconds));
-  return pace && pace->fell() ? pace : std::nullopt;
+  return work_pace(*work_, at, context.steps(kLoadingSeconds));
 }
 
 std::optional<WorkPace> slower_work(const RuleContext& context, Interval at) {
-  return context.progress == nullptr ? std::nullopt : context.progress->slower(context, at);
+  const auto pace = pace_of_job(context, at);
+  return pace && pace->fell() ? pace : std::nullopt;
+}
+
+std::optional<WorkPace> work_that_went_on(const RuleContext& context, Interval at) {
+  const auto pace = pace_of_job(context, at);
+  return pace && pace->went_on() ? pace : std::nullopt;
 }
 
 }  // namespace reveal

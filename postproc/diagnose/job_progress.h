@@ -37,25 +37,33 @@ struct WorkPace {
   [[nodiscard]] double lost() const { return 1 - inside / usual; }
   /// Whether it fell by more than it varies.
   [[nodiscard]] bool fell() const;
+  /// Whether it is usually so much that it is work: a thread may write a few bytes of a log whatever the job does.
+  [[nodiscard]] bool is_work() const;
+  /// Whether as much work was done as usual: much more is other work.
+  [[nodiscard]] bool went_on() const;
   /// "the read calls of the job moved 2 MiB/s instead of 9 MiB/s"
   [[nodiscard]] std::string words(std::string_view subject) const;
 };
 
 /// Returns the pace of the steadiest course. Nothing where no course comes at an even pace outside of the interval and
-/// of the first `loading` steps, or where two such courses contradict each other.
-[[nodiscard]] std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading = 0);
+/// of the first `loading` steps, or where two such courses contradict each other. Windows may be shorter than the
+/// interval (`window` steps): they vary more, so that fewer courses are even, but need less time to compare with.
+[[nodiscard]] std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading = 0,
+                                                std::size_t window = 0);
 
 /// The progress of the job on one node, for all findings of the node: its courses are added up once.
 class JobProgress {
  public:
-  /// Returns the pace in an interval in which the job on this node did less than usual, else nothing.
-  [[nodiscard]] std::optional<WorkPace> slower(const RuleContext& context, Interval at);
+  /// Returns the pace in an interval; nothing where it is not known.
+  [[nodiscard]] std::optional<WorkPace> pace(const RuleContext& context, Interval at);
 
  private:
   std::optional<std::vector<WorkCourse>> work_;
 };
 
-/// The same of the context's node; nothing where its progress is not known.
+/// Returns the pace in an interval in which the job on the context's node did less than usual, else nothing.
 [[nodiscard]] std::optional<WorkPace> slower_work(const RuleContext& context, Interval at);
+/// Returns the pace in an interval in which it is known to have done as much as usual, else nothing.
+[[nodiscard]] std::optional<WorkPace> work_that_went_on(const RuleContext& context, Interval at);
 
 }  // namespace reveal

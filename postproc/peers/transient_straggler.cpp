@@ -22,6 +22,7 @@ namespace {
 /// Nodes of a job do not begin and end alike.
 constexpr std::int64_t kEdgeNs = 5'000'000'000;
 constexpr std::size_t kLeastPoints = 30;
+constexpr double kWindowSeconds = 5;
 constexpr double kRival = 0.7;
 /// Own times that differ by no more than this part are equal: neither waits for the other.
 constexpr double kEqual = 0.15;
@@ -92,6 +93,10 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
   return trends;
 }
 
+std::size_t points_in(double seconds, const Trends& trends) {
+  return static_cast<std::size_t>(std::max(1.0, std::round(seconds * 1e9 / static_cast<double>(trends.step_ns))));
+}
+
 std::vector<double> of_the_others(const Trends& trends, std::size_t member) {
   std::vector<double> others(trends.points());
   for (std::size_t i = 0; i < others.size(); ++i) others[i] = median_without(trends.ordered[i], trends.own[member][i]);
@@ -121,17 +126,13 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const std::vector<double> others = of_the_others(trends, member);
   std::vector<double> against(own.size());
   for (std::size_t i = 0; i < own.size(); ++i) against[i] = own[i] - others[i];
-  const double points_per_second = 1e9 / static_cast<double>(trends.step_ns);
-  const auto points = [&](double seconds) {
-    return static_cast<std::size_t>(std::max(1.0, std::round(seconds * points_per_second)));
-  };
   // The usual difference may have either sign: it is the base of the search.
   const double lowest =
       *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
   for (double& value : against) value -= lowest;
   const ExcursionSearch search{.min_excess = rule.threshold("min_passing"),
-                               .min_length = points(rule.threshold("min_passing_seconds")),
-                               .window = points(5),
+                               .min_length = points_in(rule.threshold("min_passing_seconds"), trends),
+                               .window = points_in(kWindowSeconds, trends),
                                .min_score = rule.threshold("min_passing_score"),
                                .floor = 0};
   const auto found = lasting ? find_lasting_excursions(against, search) : find_excursions(against, search);
@@ -248,14 +249,68 @@ std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding>
   return std::nullopt;
 }
 
-/// The work of a member's ranks meanwhile, where it is known.
-std::optional<WorkPace> work_of(const Trends& trends, std::size_t member, Interval at) {
+std::vector<WorkCourse> work_of(const Trends& trends, std::size_t member) {
   std::vector<WorkCourse> work;
   for (const WorkMetric& one : kWorkMetrics) {
     auto rate = on_points(*trends.nodes[member], one.metric, trends, trends.points());
     if (!rate.empty()) work.push_back({one.calls, std::move(rate)});
   }
-  return work_pace(work, at);
+  return work;
+}
+
+/// Whether this is true of the pace of each member, which is its work or the bytes that it sent.
+template <typename Question>
+bool is_true_of_all(const Trends& trends, Interval at, const Question& question) {
+  for (std::size_t member = 0; member < trends.nodes.size(); ++member) {
+    std::vector<WorkCourse> work = work_of(trends, member);
+    auto sent = on_points(*trends.nodes[member], kSentByNode, trends, trends.points());
+    if (!sent.empty()) work.push_back({"send", std::move(sent)});
+    const auto pace = work_pace(work, at, 0, std::max<std::size_t>(1, at.length() / 2));
+    if (!pace || !question(*pace)) return false;
+  }
+  return true;
+}
+
+/// Nodes that work in step do less while one of them is slow: else they only divided the same work in another way.
+bool all_went_on(const Trends& trends, Interval at) {
+  return is_true_of_all(trends, at, [](const WorkPace& pace) { return pace.went_on(); });
+}
+
+bool all_did_less(const Trends& trends, Interval at) {
+  return is_true_of_all(trends, at, [](const WorkPace& pace) { return pace.is_work() && pace.fell(); });
+}
+
+/// What all members together sent; empty where the traffic of one of them is not known.
+std::vector<double> sent_by_all(const Trends& trends) {
+  std::vector<double> sent(trends.points(), 0.0);
+  for (const NodeProfile* node : trends.nodes) {
+    const std::vector<double> own = on_points(*node, kSentByNode, trends, trends.points());
+    if (own.empty()) return {};
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += own[i];
+  }
+  return sent;
+}
+
+/// One member worked on while all of them did less. Where the nodes' own times wander, that tells more than these; as
+/// they must agree with it, the usual score of a search is enough.
+std::optional<Suspect> slowing_all(const Trends& trends, const EffectiveRule& rule) {
+  std::vector<double> sent = sent_by_all(trends);
+  const double usual = median_of(sent);
+  if (!(usual > 0)) return std::nullopt;
+  double most = 0;
+  for (const double value : sent) most = value > most ? value : most;  // some are missing
+  for (double& value : sent) value = most - value;
+  const ExcursionSearch search{.min_excess = rule.threshold("min_passing_share") * usual,
+                               .min_length = points_in(rule.threshold("min_passing_seconds"), trends),
+                               .window = points_in(kWindowSeconds, trends)};
+  for (const Excursion& excursion : find_excursions(sent, search)) {
+    const Interval at = excursion.at;
+    if (excursion.recurring || !excursion.beyond || at.begin == 0 || 2 * at.length() > trends.points()) continue;
+    const auto member = busiest_in(trends, at);
+    const auto stretch = member ? worked_on(trends, *member, at, rule) : std::nullopt;
+    if (stretch && all_did_less(trends, at)) return Suspect{*member, *stretch};
+  }
+  return std::nullopt;
 }
 
 struct LostTime {
@@ -263,17 +318,17 @@ struct LostTime {
   std::string how;
 };
 
-/// The work that the waiting nodes did not do, by the one in the middle; if it is known of none of them, that of the
-/// node they waited for.
+/// The work of ranks that the waiting nodes did not do, by the one in the middle; if it is known of none of them, that
+/// of the node they waited for.
 std::optional<LostTime> work_not_done(const Trends& trends, std::size_t member, Interval at) {
   std::vector<std::pair<WorkPace, std::size_t>> known;
   for (std::size_t other = 0; other < trends.nodes.size(); ++other) {
     if (other == member) continue;
-    if (const auto pace = work_of(trends, other, at)) known.emplace_back(*pace, other);
+    if (const auto pace = work_pace(work_of(trends, other), at)) known.emplace_back(*pace, other);
   }
   const std::size_t waiting = known.size();
   if (waiting == 0) {
-    if (const auto pace = work_of(trends, member, at)) known.emplace_back(*pace, member);
+    if (const auto pace = work_pace(work_of(trends, member), at)) known.emplace_back(*pace, member);
   }
   if (known.empty()) return std::nullopt;
   const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
@@ -340,8 +395,10 @@ std::vector<Finding> transient_stragglers(const PeerComparison& comparison, std:
     const Trends trends = trends_of(group, nodes);
     if (trends.points() < kLeastPoints) continue;
     const std::vector<Suspect> all = risen(trends, rule);
-    const auto suspect = all.empty() ? working_on(trends, found, rule) : strongest_of(all);
-    if (suspect) findings.push_back(describe(trends, suspect->member, suspect->stretch, rule));
+    auto suspect = all.empty() ? working_on(trends, found, rule) : strongest_of(all);
+    if (all.empty() && !suspect) suspect = slowing_all(trends, rule);
+    if (!suspect || all_went_on(trends, suspect->stretch.at)) continue;
+    findings.push_back(describe(trends, suspect->member, suspect->stretch, rule));
   }
   return findings;
 }

@@ -17,25 +17,35 @@ namespace {
 
 constexpr std::size_t kMostEvidence = 16;
 
-int order_of(const Finding& finding) {
-  const RuleSpec* spec = find_rule(finding.id);
-  return spec == nullptr ? 500 : spec->order;  // a summary of a newer version may have more rules
-}
-
 bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
+/// Whether it was so during all of the job: then no part of the run shows how the job is without it.
+bool is_standing(const Finding& finding, const TimeSpan& job) {
+  constexpr double kAlmostAll = 0.9;
+  return job.begin_utc_ns < job.end_utc_ns && covers(finding, job, kAlmostAll);
+}
+
 /// The most expensive of those worth acting on comes first, then notices, then the rest; findings caused by others come
-/// last. That a run took longer than others is the sum of all causes, and comes after them.
-bool comes_first(const Finding& a, const Finding& b) {
-  const auto rank = [](const Finding& finding) {
-    const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;
-    return std::tuple(!finding.caused_by.empty(), !worth_acting(finding), finding.severity < Severity::notice,
-                      finding.kind == FindingKind::history, -static_cast<int>(finding.severity),
-                      -finding.impact.seconds.value_or(-1), order_of(finding), begin);
-  };
-  return rank(a) < rank(b);
+/// last. That a run took longer than others is the sum of all causes, and comes after them. Where no cost tells them
+/// apart, a cause or a fact comes before a difference that nobody can explain, an event before a state in which the
+/// whole job was, and the more certain one first.
+auto priority_of(const Finding& finding, const TimeSpan& job) {
+  const RuleSpec* spec = find_rule(finding.id);  // a summary of a newer version may have more rules
+  const bool difference = spec != nullptr && spec->states == Stated::difference;
+  const int order = spec == nullptr ? 500 : spec->order;
+  const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;
+  return std::tuple(!finding.caused_by.empty(), !worth_acting(finding), finding.severity < Severity::notice,
+                    finding.kind == FindingKind::history, -static_cast<int>(finding.severity),
+                    -finding.impact.seconds.value_or(-1), difference, is_standing(finding, job),
+                    -static_cast<int>(finding.confidence), order, begin);
+}
+
+/// Without the job's time, no finding is known to be a state.
+void bring_into_order(std::vector<Finding>& findings, const TimeSpan& job = {}) {
+  std::stable_sort(findings.begin(), findings.end(),
+                   [&job](const Finding& a, const Finding& b) { return priority_of(a, job) < priority_of(b, job); });
 }
 
 template <typename T>
@@ -62,7 +72,7 @@ void name_node(Finding& finding, const std::vector<std::string>& nodes) {
 }
 
 Finding merged(std::vector<Finding> same) {
-  std::sort(same.begin(), same.end(), comes_first);
+  bring_into_order(same);
   Finding whole = std::move(same.front());
   const std::vector<std::string> first = whole.nodes;
   const auto elsewhere = [&first](const Finding& one) { return one.nodes != first; };
@@ -207,13 +217,13 @@ std::vector<Finding> merge_findings(std::vector<Finding> findings) {
   std::vector<Finding> all;
   all.reserve(alike.size());
   for (auto& [key, same] : alike) all.push_back(merged(std::move(same)));
-  std::sort(all.begin(), all.end(), comes_first);
+  bring_into_order(all);
   return all;
 }
 
 void judge(Report& report, const NotJudged& not_judged) {
   lower_forecasts(report);
-  std::stable_sort(report.findings.begin(), report.findings.end(), comes_first);
+  bring_into_order(report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});
   Verdict& verdict = report.verdict;
   verdict = {};
   verdict.job_failed = has_failed(report.job);

@@ -10,7 +10,8 @@
 namespace reveal {
 
 /// The same rule on several nodes, brought about by the same causes, is one finding, so that of those that stand for
-/// themselves each has a rule of its own; but not of a rule that names the place. Order is severity, then cost.
+/// themselves each has a rule of its own; but not of a rule that names the place. Order is severity, then cost; judge()
+/// orders those without a cost by how long they lasted, too.
 [[nodiscard]] std::vector<Finding> merge_findings(std::vector<Finding> findings);
 
 /// A node with a trace that does not show it to be healthy, and why.

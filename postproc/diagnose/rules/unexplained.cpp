@@ -62,6 +62,13 @@ std::vector<Reason> clearest(const Episode& episode, double least) {
   return reasons;
 }
 
+/// How many times as many threads the job had as usual; 1 where it had no more of them. What all threads together wait
+/// for a cpu grows as much, though none of them waits longer.
+double thread_growth(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  const auto change = inside_outside(context, level(context, "job.threads", "threads"), at, all);
+  return change && change->outside > 0 ? std::max(1.0, change->inside / change->outside) : 1;
+}
+
 /// Whether it is a phase: work of the program itself, without waiting.
 bool is_phase(const RuleContext& context, const Episode& episode, std::span<const Interval> all) {
   constexpr std::string_view kOfProgram[] = {"process.", "job.", "cgroup."};
@@ -73,14 +80,11 @@ bool is_phase(const RuleContext& context, const Episode& episode, std::span<cons
   if (std::none_of(std::begin(kOfProgram), std::end(kOfProgram), begins)) return false;
   if (std::any_of(std::begin(kWaits), std::end(kWaits), contains)) return false;
   const Interval at{episode.begin, episode.end};
-  const std::optional<MetricSeries> waits[] = {cpu_wait(context), level(context, "job.blocked", "processes")};
-  bool measured = false;
-  for (const auto& wait : waits) {
-    const auto change = inside_outside(context, wait, at, all);
-    if (change && change->excess() > kWaitsMore) return false;
-    measured = measured || change.has_value();
-  }
-  return measured;
+  const auto for_cpu = inside_outside(context, cpu_wait(context), at, all);
+  const auto for_disk = inside_outside(context, level(context, "job.blocked", "processes"), at, all);
+  if (for_cpu && for_cpu->inside / thread_growth(context, at, all) - for_cpu->outside > kWaitsMore) return false;
+  if (for_disk && for_disk->excess() > kWaitsMore) return false;
+  return for_cpu || for_disk;
 }
 
 /// The job may also have had less to do: an upper bound.
@@ -114,6 +118,10 @@ std::vector<Finding> check(const RuleContext& context) {
     if (!felt_by_job(context, {episode.begin, episode.end}, all).value_or(true)) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job's computing, waiting, reading and sending did not change";
+    } else if (const auto pace = work_that_went_on(context, {episode.begin, episode.end})) {
+      finding.severity = Severity::info;
+      finding.impact.how =
+          fmt::format("none seen: the {} calls of {} moved as much as usual", pace->calls, context.watched());
     }
     const bool phase = is_phase(context, episode, all);
     if (phase) {

@@ -72,7 +72,8 @@ const RegisteredJobRule kStraggler(
         .id = "node.straggler",
         .title = "The other nodes wait for one node",
         .looks_for =
-            "A node that computes longer than its peers while they wait for it, over the whole job or for some time.",
+            "A node that computes longer than its peers while they wait for it, over the whole job or for some time in "
+            "which the nodes did less.",
         .kind = FindingKind::peer,
         .states = Stated::difference,
         .subsystem = Subsystem::process,

@@ -120,13 +120,15 @@ TEST(Summary, ReadsThoseOfTheFirstVersion) {
 TEST(Summary, IsSmallOnANodeOfAThousand) {
   NodeTrace one = trace("n0500", 600);
   one.begin = {{"job.nodelist", "n[0001-1000]"}};
-  one.telemetry.channels.push_back({.metric = "process.read_by_calls",
-                                    .instance = "rank0",
-                                    .kind = Kind::counter,
-                                    .unit = Unit::bytes,
-                                    .scope = Scope::process,
-                                    .subsystem = Subsystem::process});
-  for (std::size_t t = 0; t < one.telemetry.samples; ++t) one.telemetry.values.push_back(t < 1000 ? 1e5 : 2e5);
+  for (const char* metric : {"process.read_by_calls", "net.tx_bytes"}) {
+    one.telemetry.channels.push_back({.metric = metric,
+                                      .instance = "rank0",
+                                      .kind = Kind::counter,
+                                      .unit = Unit::bytes,
+                                      .scope = Scope::process,
+                                      .subsystem = Subsystem::process});
+    for (std::size_t t = 0; t < one.telemetry.samples; ++t) one.telemetry.values.push_back(t < 1000 ? 1e5 : 2e5);
+  }
   const NodeSummary summary = analyse(one, {});
   EXPECT_EQ(summary.expected_nodes, "n[0001-1000]");
   EXPECT_FALSE(summary.profile.all_trends);
@@ -136,6 +138,8 @@ TEST(Summary, IsSmallOnANodeOfAThousand) {
   EXPECT_FALSE(summary.profile.find(kOwnTime)->sparkline.empty()) << "it tells which node the others wait for";
   ASSERT_NE(summary.profile.find("process.read_by_calls"), nullptr);
   EXPECT_FALSE(summary.profile.find("process.read_by_calls")->sparkline.empty()) << "it tells what that costs";
+  ASSERT_NE(summary.profile.find("net.tx_bytes"), nullptr);
+  EXPECT_FALSE(summary.profile.find("net.tx_bytes")->sparkline.empty()) << "it tells whether they waited at all";
   EXPECT_TRUE(summary.profile.find("cpu.user")->sparkline.empty());
   one.telemetry.node = one.header.node = "n0001";
   EXPECT_FALSE(analyse(one, {}).profile.find("cpu.user")->sparkline.empty()) << "one of sixteen has them all";

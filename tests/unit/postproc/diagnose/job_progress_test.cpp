@@ -96,6 +96,32 @@ TEST(JobProgress, IsNotLostWhereItVariesAsMuch) {
   EXPECT_FALSE(node.slower().has_value());
 }
 
+TEST(JobProgress, WentOnWhereAsMuchWasDoneAsUsual) {
+  const auto went_on = [](double usual, double inside) {
+    Node node;
+    node.recording.counter("process.read_by_calls", "rank0", R::event(usual, inside));
+    return node.with_context([](const RuleContext& context) { return work_that_went_on(context, kEvent).has_value(); });
+  };
+  EXPECT_TRUE(went_on(5e6, 4.9e6));
+  EXPECT_TRUE(went_on(5e6, 6e6));
+  EXPECT_FALSE(went_on(5e6, 4.6e6));
+  EXPECT_FALSE(went_on(5e6, 9e6)) << "that is other work";
+  EXPECT_FALSE(went_on(5e3, 5e3)) << "a log may be written whatever the job does";
+  EXPECT_FALSE(Node{}.with_context([](const RuleContext& context) {
+    return work_that_went_on(context, kEvent).has_value();
+  })) << "nothing was measured";
+}
+
+TEST(JobProgress, IsComparedOverShorterTimesWhereTheRestIsShort) {
+  std::vector<double> rate(300, 100.0);
+  std::fill(rate.begin() + 100, rate.begin() + 200, 50.0);
+  const WorkCourse work[] = {{"read", rate}};
+  EXPECT_FALSE(work_pace(work, {100, 200}).has_value());
+  const auto pace = work_pace(work, {100, 200}, 0, 50);
+  ASSERT_TRUE(pace.has_value());
+  EXPECT_NEAR(pace->lost(), 0.5, 1e-9);
+}
+
 TEST(JobProgress, IsAddedUpOnceForAllFindingsOfANode) {
   Node node;
   node.recording.counter("process.read_by_calls", "rank0", R::event(1000, 200));

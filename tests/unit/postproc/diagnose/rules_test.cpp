@@ -635,6 +635,45 @@ TEST(RuleUnexplained, TakesWhatTheProgramDoesForAPhaseUnlessItWaitsLonger) {
   EXPECT_EQ(waiting[0].severity, Severity::notice);
 }
 
+TEST(RuleUnexplained, TakesMoreThreadsForAPhaseUnlessEachOfThemWaitsLonger) {
+  const auto found = [](double waits) {
+    RuleRecording node;
+    node.gauge("job.threads", "", RuleRecording::event(2, 6));
+    node.counter("job.cpu_time", "", RuleRecording::event(1.9e9, 1.2e9));
+    node.counter("job.wait_time", "", RuleRecording::event(0.03e9, waits));
+    node.detection.episodes = {episode_at(500, 650)};
+    return node.findings("anomaly.unexplained");
+  };
+  const auto phase = found(0.15e9);
+  ASSERT_EQ(phase.size(), 1U);
+  EXPECT_EQ(phase[0].severity, Severity::info) << "three times as many threads wait for three times as long";
+  EXPECT_TRUE(phase[0].sentence.starts_with("The program on n2 did something else for 15 s: job.threads "))
+      << phase[0].sentence;
+  const auto crowded = found(0.6e9);
+  ASSERT_EQ(crowded.size(), 1U);
+  EXPECT_EQ(crowded[0].severity, Severity::notice);
+}
+
+TEST(RuleUnexplained, OnlyMentionsWhatTookNoWorkFromTheJob) {
+  const auto found = [](double usual, double inside) {
+    RuleRecording node;
+    node.counter("job.wait_time", "", RuleRecording::event(0.01e9, 0.5e9));
+    node.counter("process.read_by_calls", "rank0", RuleRecording::event(usual, inside), "rank");
+    node.detection.episodes = {episode_at(500, 650)};
+    return node.findings("anomaly.unexplained");
+  };
+  const auto same = found(5e6, 5e6);
+  ASSERT_EQ(same.size(), 1U);
+  EXPECT_EQ(same[0].severity, Severity::info);
+  EXPECT_TRUE(same[0].impact.how.starts_with("none seen: the read calls of ")) << same[0].impact.how;
+  const auto few = found(5e3, 5e3);
+  ASSERT_EQ(few.size(), 1U);
+  EXPECT_EQ(few[0].severity, Severity::notice) << "it may be a log that is written whatever the job does";
+  const auto less = found(5e6, 4.6e6);
+  ASSERT_EQ(less.size(), 1U);
+  EXPECT_EQ(less[0].severity, Severity::notice);
+}
+
 TEST(RuleUnexplained, TellsClearChangesBeforeLevelsThatHardlyMove) {
   RuleRecording node;
   node.gauge("kernel.dentries", "", RuleRecording::event(357'627, 357'655));

@@ -17,10 +17,11 @@ struct Node {
   double seconds = 100;  // seconds in a row, every twelve seconds
   double work = 0;       // bytes that it reads in a second; 0: that is not measured
   double work_inside = 0;
+  const char* metric = "process.read_by_calls";
 };
 
 void add_work(const Node& node, double begin, double end, Telemetry& telemetry) {
-  telemetry.channels.push_back({.metric = "process.read_by_calls",
+  telemetry.channels.push_back({.metric = node.metric,
                                 .instance = "rank0",
                                 .kind = Kind::counter,
                                 .unit = Unit::bytes,
@@ -28,7 +29,8 @@ void add_work(const Node& node, double begin, double end, Telemetry& telemetry) 
                                 .subsystem = Subsystem::process});
   for (std::size_t t = 0; t < telemetry.samples; ++t) {
     const double second = static_cast<double>(t) * 0.1;
-    telemetry.values.push_back(0.1 * (second >= begin && second < end ? node.work_inside : node.work));
+    const double work = second >= begin && second < end ? node.work_inside : node.work;
+    telemetry.values.push_back(0.1 * work * (1 + 0.01 * std::sin(second)));  // what is constant has no trend
   }
 }
 
@@ -140,6 +142,19 @@ TEST(TransientStraggler, CostsTheTimeOfSleepWhereTheWorkWentOn) {
       << findings[0].impact.how;
 }
 
+TEST(TransientStraggler, IsNobodyWhereAllNodesDidAsMuchAsUsual) {
+  for (const char* metric : {"process.read_by_calls", "net.tx_bytes"}) {
+    const auto named = [metric](double work, double waiting, double busy) {
+      return found(record({{0.8, 0.4, 100, work, waiting, metric}, {0.8, 1.0, 100, work, busy, metric}})).size();
+    };
+    EXPECT_EQ(named(5e6, 5e6, 5e6), 0U) << metric;
+    EXPECT_EQ(named(5e6, 4e6, 4e6), 1U) << metric;
+    EXPECT_EQ(named(5e6, 5e6, 4e6), 1U) << metric << ": the node that did less may be slow";
+    EXPECT_EQ(named(5e3, 5e3, 5e3), 1U) << metric << ": so few bytes may have nothing to do with its work";
+  }
+  EXPECT_EQ(found(record({{0.8, 0.4, 100, 5e6, 5e6}, {0.8, 1.0}})).size(), 1U) << "of one node it is not known";
+}
+
 TEST(TransientStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {
   const auto findings = found(record({{0.8, 0.4}, {0.8, 1.0}}, 30, 88));
   ASSERT_EQ(findings.size(), 1U) << "the nodes are alike before and after";
@@ -183,6 +198,27 @@ TEST(TransientStraggler, IsNamedWhereTheNodesMeetEveryFewSeconds) {
   EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 71, 2);
   EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 7, 1) << "twice three and a half seconds";
   EXPECT_FALSE(findings[0].evidence.at(0).score.has_value());
+}
+
+TEST(TransientStraggler, IsNamedWhereAllNodesSentLess) {
+  const auto sending = [](double usual, double waiting, double busy) {
+    std::vector<Node> nodes = kMeetSeldom;
+    for (Node& node : nodes) {
+      node.work = usual;
+      node.metric = "net.tx_bytes";
+    }
+    nodes[0].work_inside = waiting;
+    nodes[1].work_inside = busy;
+    return found(record(nodes));
+  };
+  const auto findings = sending(5e6, 3.5e6, 3.5e6);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).begin_utc_ns), 50, 1);
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 70, 1);
+  EXPECT_TRUE(sending(5e6, 5e6, 5e6).empty());
+  EXPECT_TRUE(sending(5e6, 3e6, 5e6).empty()) << "one went on: they do not work in step";
+  EXPECT_TRUE(sending(5e3, 3.5e3, 3.5e3).empty()) << "that is no traffic of the job";
 }
 
 TEST(TransientStraggler, IsNobodyWhereANodeAloneSleeps) {

@@ -172,6 +172,38 @@ TEST(Verdict, IsTheDearestFinding) {
       << "a cause comes before what it adds up to";
 }
 
+TEST(Verdict, IsTheEventRatherThanAStateOfTheWholeJobWhereNoCostTellsThemApart) {
+  const auto lasting = [](Finding finding, std::int64_t begin, std::int64_t end) {
+    finding.intervals = {{begin * kSecond, end * kSecond}};
+    return finding;
+  };
+  const auto ids = [](std::vector<Finding> findings) {
+    Report report = report_of({"n01", "n02"}, 100);  // from 1 s to 101 s
+    report.findings = std::move(findings);
+    judge(report, {});
+    std::string all;
+    for (const Finding& finding : report.findings) all += finding.id + " ";
+    return all;
+  };
+  const Finding crowd = lasting(finding_of("cpu.oversubscribed", Severity::notice, std::nullopt), 2, 101);
+  Finding setting = lasting(finding_of("nccl.debug_env_left", Severity::notice, std::nullopt), 1, 101);
+  setting.confidence = Confidence::certain;
+  Finding leak = lasting(finding_of("mem.leak_oom_risk", Severity::notice, std::nullopt), 30, 41);
+  leak.confidence = Confidence::possible;
+  const Finding unexplained = lasting(finding_of("anomaly.unexplained", Severity::notice, std::nullopt), 60, 66);
+  EXPECT_EQ(ids({unexplained, crowd, setting, leak}),
+            "mem.leak_oom_risk nccl.debug_env_left cpu.oversubscribed anomaly.unexplained ")
+      << "of two states the one that is certain, and last the change that nobody can explain";
+  EXPECT_EQ(ids({lasting(leak, 2, 80), crowd}), "mem.leak_oom_risk cpu.oversubscribed ");
+  EXPECT_EQ(ids({lasting(leak, 2, 100), crowd}), "cpu.oversubscribed mem.leak_oom_risk ") << "as long as the job";
+  Finding dear = crowd;
+  dear.impact.seconds = 1;
+  EXPECT_EQ(ids({leak, dear}), "cpu.oversubscribed mem.leak_oom_risk ") << "a cost decides";
+  dear = crowd;
+  dear.severity = Severity::warning;
+  EXPECT_EQ(ids({leak, dear}), "cpu.oversubscribed mem.leak_oom_risk ") << "severity decides";
+}
+
 TEST(Verdict, IsANoticeWhereverTheNoticeStands) {
   Finding changed = finding_of("history.drift", Severity::notice, std::nullopt);
   changed.kind = FindingKind::history;
