@@ -280,7 +280,7 @@ bool all_did_less(const Trends& trends, Interval at) {
   return is_true_of_all(trends, at, [](const WorkPace& pace) { return pace.is_work() && pace.fell(); });
 }
 
-/// What all members together sent; empty where the traffic of one of them is not known.
+/// The traffic of all members together; empty where that of one of them is not known.
 std::vector<double> sent_by_all(const Trends& trends) {
   std::vector<double> sent(trends.points(), 0.0);
   for (const NodeProfile* node : trends.nodes) {
