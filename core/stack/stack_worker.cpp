@@ -372,9 +372,11 @@ class StackWatch {
     budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
   }
 
-  /// Once a round. The libraries are looked into again, as after a function was refused.
+  /// Once a round: a turn begins in the round after it is due, behind the answer with which its counts begin. The
+  /// libraries are looked into again, as after a function was refused.
   void begin_turns() {
-    const std::vector<std::size_t> due = budget_.next_turn();
+    const std::vector<std::size_t> due = std::exchange(due_, budget_.next_turn());
+    for (const std::size_t function : due_) ledger_.announce(function);
     for (const std::size_t function : due) ledger_.resume(function);
     if (due.empty()) return;
     for (Tracked& tracked : tracked_) {
@@ -401,7 +403,8 @@ class StackWatch {
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
   CallBudget budget_{resting_order()};
-  std::jthread thread_;  // last: it uses everything above
+  std::vector<std::size_t> due_;  // functions whose turn begins in the next round
+  std::jthread thread_;           // last: it uses everything above
 };
 
 }  // namespace
