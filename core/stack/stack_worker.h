@@ -14,7 +14,9 @@ namespace reveal {
 /// line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
-///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
+///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."  not of a function
+///   that
+///       rests, but once before it is attached again
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
 ///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN LAST"  a collective that is kept by itself, with its

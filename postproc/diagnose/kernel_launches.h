@@ -15,9 +15,9 @@ struct KernelLaunches {
   double share = 0;     // part of its time
 };
 
-/// A call of the runtime is one of the driver, too: each process counts with the layer that has more of them, since one
-/// may be a part of the job that only the driver's functions show (a runtime that is linked in), and the driver's may
-/// rest. Nothing where none was counted, and where graphs were launched, too: a launch of a graph starts any number of
+/// A call of the runtime is one of the driver, too: in each process, the layer with more of them counts. The driver's
+/// also shows those of a runtime that is linked in, but its functions may rest.
+/// Nothing where none was counted, and where graphs were launched, too: a launch of a graph starts any number of
 /// kernels.
 [[nodiscard]] std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interval at);
 

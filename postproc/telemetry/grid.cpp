@@ -41,12 +41,12 @@ std::int64_t rounded_up_quotient(std::int64_t a, std::int64_t b) {
   return a / b + (a % b > 0 ? 1 : 0);
 }
 
-double seconds_of(std::chrono::nanoseconds period) {
-  return std::chrono::duration<double>(period).count();
+double period_seconds_of(const FamilySpec& family) {
+  return std::chrono::duration<double>(family.period).count();
 }
 
 double period_steps(const FamilySpec& family, double step_seconds) {
-  return std::max(1.0, seconds_of(family.period) / step_seconds);
+  return std::max(1.0, period_seconds_of(family) / step_seconds);
 }
 
 std::int64_t most_spread_of(double steps) {
@@ -262,7 +262,7 @@ void append_channels(const FamilyRows& family, Telemetry& telemetry) {
                                   .unit = family.spec.unit,
                                   .scope = family.spec.scope,
                                   .subsystem = family.spec.subsystem,
-                                  .period_seconds = seconds_of(family.spec.period)});
+                                  .period_seconds = period_seconds_of(family.spec)});
   }
 }
 

@@ -156,13 +156,14 @@ TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorHangs) {
 
 /// A process that has mapped the file as code.
 ChildProcess user_of(HungFileSystem& files) {
-  const Pipe ready = open_pipe();
+  Pipe ready = open_pipe();
   ChildProcess user = fork_child([&] {
     files.leave();
     if (::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files.file().get(), 0) == MAP_FAILED) return 1;
     if (::write(ready.write.get(), "", 1) != 1) return 2;
     return ::pause();
   });
+  ready.write.close();
   char done = 0;
   EXPECT_EQ(::read(ready.read.get(), &done, 1), 1);
   return user;
