@@ -75,6 +75,7 @@ FamilySpec spec_of(const FamilySpec& spec, const Aggregate& aggregate) {
   FamilySpec minutes = spec;
   minutes.period = kMinute;
   minutes.faster = {};
+  if (minutes.longest_rest != std::chrono::nanoseconds(0)) minutes.longest_rest = {};  // stated for its rows
   minutes.real = spec.real || (aggregate.fractions && !stored_as_real(spec.kind, spec.unit));
   if (*aggregate.suffix == '\0') return minutes;
   minutes.path += std::string("_") + aggregate.suffix;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,9 @@ struct FamilySpec {
   /// The period of additional rows while the collector found the node unusual, a part of `period`; 0: there are none.
   /// Needs a clock of its own.
   std::chrono::nanoseconds faster = {};
+  /// A counter that is missing in rows may go on in the kernel or a device for so long: its next increment is spread
+  /// over that time. 0: while it is missing, nothing is counted. None: the family does not state it.
+  std::optional<std::chrono::nanoseconds> longest_rest = {};
 };
 
 /// One row of a family. `metric` ("mem.dirty"), `instance` ("cpu3", "vda", "" for the whole node),

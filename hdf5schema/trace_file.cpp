@@ -67,6 +67,9 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
   set_attribute(values, "time", "time_" + axis);
   if (!spec.clock.empty()) set_attribute(values, "clock", spec.clock);
   if (spec.faster.count() > 0) set_attribute(values, "faster_period", static_cast<double>(spec.faster.count()) / 1e9);
+  if (spec.longest_rest) {
+    set_attribute(values, "longest_rest", static_cast<double>(spec.longest_rest->count()) / 1e9);
+  }
   if (stored_as_real(spec))
     set_attribute(values, "_FillValue", kNotANumber);
   else

@@ -87,10 +87,14 @@ std::int64_t int_attribute(const H5::H5Object& object, const char* name, std::in
   return number_attribute<std::int64_t>(object, name, PredType::NATIVE_INT64, otherwise);
 }
 
-std::chrono::nanoseconds seconds_attribute(const H5::H5Object& object, const char* name) {
-  const double seconds = number_attribute<double>(object, name, PredType::NATIVE_DOUBLE, 0.0);
-  if (!(seconds > 0) || seconds > 1e9) return {};
+std::optional<std::chrono::nanoseconds> stated_seconds(const H5::H5Object& object, const char* name) {
+  const double seconds = number_attribute<double>(object, name, PredType::NATIVE_DOUBLE, -1.0);
+  if (!(seconds >= 0) || seconds > 1e9) return std::nullopt;
   return std::chrono::nanoseconds(std::llround(seconds * 1e9));
+}
+
+std::chrono::nanoseconds seconds_attribute(const H5::H5Object& object, const char* name) {
+  return stated_seconds(object, name).value_or(std::chrono::nanoseconds(0));
 }
 
 std::vector<std::string> attribute_names(const H5::H5Object& object) {
@@ -486,6 +490,7 @@ void TraceReader::Impl::read_family(const std::string& family_path) {
   const bool divides =
       faster.count() > 0 && faster < family.spec.period && family.spec.period % faster == faster.zero();
   if (divides) family.spec.faster = faster;
+  family.spec.longest_rest = stated_seconds(dataset, "longest_rest");
   if (checked.chunk().size() != 2) throw Error("is not [channel, time] in chunks");
   if (!checked.has_checksums()) throw Error("has no checksums");
 

@@ -267,7 +267,7 @@ class Broker {
       cgroup_.join();
       offer_to_oom_killer();
       become_user(options_.uid, options_.gid, Programs::none, kCallCapabilities);
-      end_with_parent(broker);
+      end_with_parent(broker, SIGALRM);
       if (::chdir("/") != 0) throw system_error("/", errno);
       return serve_call_requests(call_requests_.get(), options_.job);
     } catch (const std::exception& error) {
@@ -331,7 +331,8 @@ class Broker {
       say(LOG_WARNING, options_, "the sampler did not close its trace in time; the flushed part is kept");
       static_cast<void>(wait_for(sampler, signals_, kKillLimit));
     }
-    call_server_.kill(kKillLimit);
+    // It has ended with the sampler, unless it hangs: then it detaches everything first.
+    if (call_server_.signal(SIGALRM) && !wait_for(call_server_, signals_, kKillLimit)) call_server_.kill(kKillLimit);
     return end_of(sampler).value_or(128 + SIGKILL);
   }
 

@@ -13,8 +13,10 @@ namespace reveal {
 class CallPace {
  public:
   static constexpr std::chrono::milliseconds kSlow{50};
-  /// From one use to the next, in requests. The analysis counts on it (kRestPeriods in postproc/telemetry/grid.cpp).
+  /// From one use to the next, in requests.
   static constexpr int kLongestRest = 16;
+  /// The same in rows, as the trace states it: some answers are late.
+  static constexpr int kLongestGap = kLongestRest + 4;
   /// Uses before it rests for its cost: the first increment of a counter does not tell from when on it counts.
   static constexpr int kBeforeRest = 2;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/gpu/call_pace.h"
 #include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
@@ -17,7 +18,8 @@ void GpuRows::open(TraceSink& sink, std::size_t first_slow, std::chrono::nanosec
                    std::chrono::nanoseconds slow_period) {
   first_slow_ = first_slow;
   for (std::size_t i = 0; i < tables_.size(); ++i) {
-    families_.push_back(&sink.add_family(tables_[i], i < first_slow ? period : slow_period));
+    const std::chrono::nanoseconds each = i < first_slow ? period : slow_period;
+    families_.push_back(&sink.add_family(tables_[i], each, {}, {}, CallPace::kLongestGap * each));
   }
 }
 

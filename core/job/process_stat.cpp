@@ -15,11 +15,17 @@ struct Field {
   std::int64_t ProcessStat::*value;
 };
 constexpr std::array kFields = {
-    Field{10, &ProcessStat::minor_faults},      Field{12, &ProcessStat::major_faults},
-    Field{14, &ProcessStat::user_ticks},        Field{15, &ProcessStat::system_ticks},
-    Field{16, &ProcessStat::reaped_user_ticks}, Field{17, &ProcessStat::reaped_system_ticks},
-    Field{20, &ProcessStat::threads},           Field{22, &ProcessStat::start_ticks},
-    Field{24, &ProcessStat::resident_pages},    Field{38, &ProcessStat::exit_signal},
+    Field{9, &ProcessStat::flags},
+    Field{10, &ProcessStat::minor_faults},
+    Field{12, &ProcessStat::major_faults},
+    Field{14, &ProcessStat::user_ticks},
+    Field{15, &ProcessStat::system_ticks},
+    Field{16, &ProcessStat::reaped_user_ticks},
+    Field{17, &ProcessStat::reaped_system_ticks},
+    Field{20, &ProcessStat::threads},
+    Field{22, &ProcessStat::start_ticks},
+    Field{24, &ProcessStat::resident_pages},
+    Field{38, &ProcessStat::exit_signal},
     Field{39, &ProcessStat::last_cpu},
 };
 

@@ -16,6 +16,7 @@ struct ProcessStat {
   std::string_view command;
   char state = '?';
   int parent = 0;
+  std::int64_t flags = 0;
   std::int64_t minor_faults = 0;
   std::int64_t major_faults = 0;
   std::int64_t user_ticks = 0;
@@ -28,6 +29,10 @@ struct ProcessStat {
   std::int64_t exit_signal = kMissing;  // to its parent; -1: a thread
   std::int64_t last_cpu = 0;
 };
+
+/// In `flags`, of a process that was forked and executes no program of its own (PF_FORKNOEXEC): it has copies of its
+/// parent's memory.
+inline constexpr std::int64_t kForkedOnly = 0x40;
 
 /// Nothing if the text is cut off before the fields that name the process and its times, or has impossible numbers.
 [[nodiscard]] std::optional<ProcessStat> parse_process_stat(std::string_view text) noexcept;

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/asked_child.h"
@@ -67,7 +70,7 @@ class StackProbe final : public Probe {
   StackProbe(const ProbeContext& context, std::unique_ptr<AskedChild> child, std::string_view opening)
       : context_(context), child_(std::move(child)) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
-      families_[i] = &context.family(kFamilies[i]);
+      families_[i] = &context.family_of_turns(kFamilies[i]);
       families_[i]->expect(kExpected * kFamilies[i].metrics.size());
     }
     static_cast<void>(cut_word(opening));  // "ok"
@@ -94,6 +97,10 @@ class StackProbe final : public Probe {
       add("only the first " + std::to_string(kMostPlaces) + " functions of processes are measured");
     }
     if (!notes_.empty()) add(notes_);
+    if (most_copies_ > 0) {
+      add("calls of processes that measured ones forked are in no count and not in the limit of .5 %: " +
+          std::to_string(most_copies_) + " at once had no place of their own");
+    }
     return text;
   }
 
@@ -107,6 +114,7 @@ class StackProbe final : public Probe {
   static constexpr std::size_t kExpected = 64;  // functions of processes
   static constexpr std::size_t kMostPlaces = 512;
   static constexpr std::size_t kMostCodes = 16;  // errors of a function
+  static constexpr std::size_t kMostCopies = 64;
 
   struct Place {
     std::string instance;
@@ -175,7 +183,31 @@ class StackProbe final : public Probe {
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
                   std::to_string(cpu_ns) + '\n';
     }
+    look_for_copies();
     return child_->ask(request_);
+  }
+
+  /// A process that a measured one forked has copies of its breakpoints. Without a place of its own, its calls stop at
+  /// these, and nothing counts them.
+  void look_for_copies() {
+    copied_.clear();
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      const auto is_its = [&slot](const Place& place) {
+        return place.instance.starts_with(slot.instance) && place.instance[slot.instance.size()] == '/';
+      };
+      if (slot.process != nullptr && std::any_of(places_.begin(), places_.end(), is_its)) copied_.push_back(slot.pid);
+    }
+    const std::size_t measured = copied_.size();
+    const auto has_place = [this](int pid) {
+      const auto& slots = context_.slots->slots();
+      return std::any_of(slots.begin(), slots.end(), [pid](const ProcessSlot& slot) { return slot.pid == pid; });
+    };
+    const auto is_copied = [this](int pid) { return std::find(copied_.begin(), copied_.end(), pid) != copied_.end(); };
+    for (const auto& process : context_.job->processes()) {  // parents come before their children
+      if ((process->stat.flags & kForkedOnly) == 0 || copied_.size() == measured + kMostCopies) continue;
+      if (is_copied(process->stat.parent) && !has_place(process->pid)) copied_.push_back(process->pid);
+    }
+    most_copies_ = std::max(most_copies_, copied_.size() - measured);
   }
 
   void take(std::string_view answer) {
@@ -206,6 +238,23 @@ class StackProbe final : public Probe {
     const bool detached = (' ' + std::string(line) + ' ').find(clock) == std::string::npos;
     if (detached && !clocks_.empty()) miss_steps("it was detached, because counting cost too much");
     if (!line.empty()) functions_ = line;
+    tell_turns(line);
+  }
+
+  /// From this row on a function is counted, or rests.
+  void tell_turns(std::string_view line) {
+    if (line == counted_line_) return;
+    counted_line_ = line;
+    std::set<std::string, std::less<>> counted;
+    for (std::string_view name = cut_word(line); !name.empty(); name = cut_word(line)) counted.emplace(name);
+    const auto tell = [this](const auto& some, const auto& others, std::string_view code) {
+      for (const std::string& name : some) {
+        if (!others.contains(name)) context_.sink.event(name, std::string(code), "", TraceSink::Budget::of_object);
+      }
+    };
+    tell(counted_, counted, "function_rests");
+    tell(counted, counted_, "function_counted");
+    counted_.swap(counted);
   }
 
   void take_counts(std::string_view line) {
@@ -365,8 +414,12 @@ class StackProbe final : public Probe {
   std::vector<Clock> clocks_;
   std::map<std::string, std::int32_t, std::less<>> communication_;  // channels by process
   std::vector<Occupant> occupants_;
+  std::vector<int> copied_;  // measured processes, and those that were forked from them
+  std::size_t most_copies_ = 0;
   std::string request_;
   std::string functions_;
+  std::string counted_line_;
+  std::set<std::string, std::less<>> counted_;  // functions
   std::string notes_, new_notes_;
   std::string gap_;
   Snapshot facts_;

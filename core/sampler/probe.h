@@ -70,6 +70,10 @@ struct ProbeContext {
   const ReadingPace* pace = nullptr;
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
+  /// One whose values are missing while nothing counts.
+  Family& family_of_turns(const FamilyTable& table) const {
+    return sink.add_family(table, period, {}, {}, std::chrono::nanoseconds(0));
+  }
   /// One that also gets rows from the readings in between: on an axis of its own.
   Family& faster_family(const FamilyTable& table) const {
     return sink.add_family(table, period, faster, faster.count() > 0 ? probe : std::string_view());

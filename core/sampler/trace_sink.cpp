@@ -130,7 +130,8 @@ std::int64_t Family::value(std::string_view metric, std::string_view instance) c
 }
 
 Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds period,
-                              std::chrono::nanoseconds faster, std::string_view clock) {
+                              std::chrono::nanoseconds faster, std::string_view clock,
+                              std::optional<std::chrono::nanoseconds> longest_rest) {
   FamilySpec spec;
   spec.path = table.path;
   spec.kind = table.kind;
@@ -142,6 +143,7 @@ Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds
   spec.period = period;
   spec.faster = faster;
   spec.clock = clock;
+  spec.longest_rest = longest_rest;
   return families_.emplace_back(*this, spec);
 }
 

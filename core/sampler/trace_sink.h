@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -108,9 +109,9 @@ class TraceSink {
   TraceSink(const TraceSink&) = delete;
   TraceSink& operator=(const TraceSink&) = delete;
 
-  /// `faster`, `clock`: see FamilySpec.
+  /// `faster`, `clock`, `longest_rest`: see FamilySpec.
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period, std::chrono::nanoseconds faster = {},
-                     std::string_view clock = {});
+                     std::string_view clock = {}, std::optional<std::chrono::nanoseconds> longest_rest = {});
   /// Writes at most 512 events of one code at once, then one every ten seconds, which has the number of those left out.
   /// For a code with a fixed number of objects, such as ranks, each object may have as many.
   enum class Budget : std::uint8_t { of_code, of_object };

@@ -62,6 +62,10 @@ void CallBroker::detach(std::uint64_t link) noexcept {
   }
 }
 
+void CallBroker::hang_up() noexcept {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
 template <typename Answer>
 Answer CallBroker::ask(CallQuestion question, int file) {
   const std::lock_guard lock(mutex_);
@@ -71,7 +75,7 @@ Answer CallBroker::ask(CallQuestion question, int file) {
   if (!Message<CallQuestion>(&question).send(socket_.get(), std::span(&file, file >= 0 ? 1 : 0)) ||
       ::poll(&ready, 1, kCallPatienceMs) <= 0 ||
       Message<Answer>(&answer).receive(socket_.get(), files) != Message<Answer>::Got::message) {
-    ::shutdown(socket_.get(), SHUT_RDWR);  // a process that is only slow detaches everything, too
+    hang_up();  // a process that is only slow detaches everything, too
     throw Unavailable("the broker's counting process has ended");
   }
   if (question.what == CallRequest::open) {

@@ -40,6 +40,9 @@ class CallBroker {
 
   void detach(std::uint64_t link) noexcept;
 
+  /// Ends the server, and with it detaches everything; from any thread, also while another one waits for an answer.
+  void hang_up() noexcept;
+
  private:
   template <typename Answer>
   [[nodiscard]] Answer ask(CallQuestion question, int file = -1);

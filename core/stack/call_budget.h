@@ -14,8 +14,8 @@ class CallBudget {
   static constexpr double kShare = 0.005;
   /// The part that may be spent at once: a program that starts allocates in bursts.
   static constexpr double kBurstNs = 50e6;
-  /// In rounds, of which each row of the trace has one. A counter is spread over a gap of up to 20 rows when a trace is
-  /// read (grid.cpp): over a rest, it must not be.
+  /// In rounds, of which each row of the trace has one. Versions before `longest_rest` (hdf5schema/README.md) spread a
+  /// counter over a gap of up to 20 rows when they read a trace: over a rest, it must not be.
   static constexpr int kShortestRest = 21;
   static constexpr int kLongestRest = 8 * kShortestRest;
   /// A turn begins when so many rounds' share is saved beside the cost of attaching.

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -202,6 +204,18 @@ constexpr const std::uint64_t* kCalibratedOptions[] = {kCalibratedContext};
 
 }  // namespace
 
+void close_call_links() noexcept {
+  const int end = most_descriptors();
+  for (int file = 0; file < end; ++file) {
+    std::array<char, 32> path{};
+    std::array<char, 32> name{};
+    std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", file);
+    const ssize_t length = ::readlink(path.data(), name.data(), name.size());
+    const std::string_view kind(name.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    if (kind.starts_with("anon_inode:bpf") || kind.starts_with("anon_inode:[perf_event]")) ::close(file);
+  }
+}
+
 template <typename Value>
 CallCounters::SharedArray<Value>::SharedArray(Descriptor map, std::size_t places) : map_(std::move(map)) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -232,6 +246,14 @@ CallCounters::~CallCounters() = default;
 
 std::int64_t CallCounters::cpu_ns() const noexcept {
   return read_clock(CLOCK_THREAD_CPUTIME_ID) + (broker_ ? broker_->cpu_ns() : 0);
+}
+
+void CallCounters::let_go() noexcept {
+  if (broker_) {
+    broker_->hang_up();
+  } else {
+    close_call_links();
+  }
 }
 
 std::string_view CallCounters::way() const noexcept {

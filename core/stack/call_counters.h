@@ -25,6 +25,10 @@ namespace reveal {
 /// An attached probe: its end removes the probes from the process, which is slow. Not shared.
 using CallLink = std::shared_ptr<void>;
 
+/// Detaches everything that this process has attached, also what another thread holds that hangs in the kernel. For a
+/// process that ends next: its end waits for that thread.
+void close_call_links() noexcept;
+
 class CallCounters {
  public:
   /// How programs are attached: to many places by one link (Linux 6.6), or each by a perf event of its own (5.15).
@@ -102,6 +106,8 @@ class CallCounters {
   /// Processor time that this thread, and the broker for it, have used so far: to attach and to detach takes little of
   /// it, and much waiting in the kernel.
   [[nodiscard]] std::int64_t cpu_ns() const noexcept;
+  /// As close_call_links(), in the broker's process if that has attached.
+  void let_go() noexcept;
   [[nodiscard]] double bias_ns() const noexcept { return costs_.bias_ns; }
   [[nodiscard]] const CallCosts& costs() const noexcept { return costs_; }
   [[nodiscard]] CallMaps maps() const noexcept {

@@ -161,6 +161,11 @@ void CallLedger::rest(std::size_t function, std::string why) {
   turns.why = std::move(why);
 }
 
+void CallLedger::announce(std::size_t function) {
+  const std::lock_guard lock(mutex_);
+  turns_[function].announced = true;
+}
+
 void CallLedger::resume(std::size_t function) {
   const std::lock_guard lock(mutex_);
   Turns& turns = turns_[function];
@@ -192,6 +197,11 @@ bool CallLedger::rests(std::size_t function) const {
 bool CallLedger::is_resting(std::size_t function) const {
   const auto turns = turns_.find(function);
   return turns != turns_.end() && turns->second.rest_begin_ns != 0;
+}
+
+bool CallLedger::is_announced(std::size_t function) const {
+  const auto turns = turns_.find(function);
+  return turns != turns_.end() && turns->second.announced;
 }
 
 bool CallLedger::has_rested(std::size_t function) const {
@@ -246,13 +256,14 @@ std::string CallLedger::answer() {
     take_collectives(instance);
     for (std::size_t function = 0; function < instance.rows.size(); ++function) {
       Row& row = instance.rows[function];
-      if (!row.counted || row.rests) continue;
+      if (!row.counted || (row.rests && !is_announced(function))) continue;
       const CallCounts sum = sum_of(row);
       unsized += sum.unsized;
       untimed += sum.untimed;
       if (sum.calls > 0) append_count(counts, name, function, row, sum, pending);
     }
   }
+  for (auto& [function, turns] : turns_) turns.announced = false;
   append_notes(text, unsized, untimed);
   std::string_view rest = counts;
   std::string_view line;
@@ -384,8 +395,8 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   word(true, sum.calls);
   word(has_size(functions_[function]) && sum.unsized == 0, sum.bytes);
   word(row.timed, sum.time_ns);
-  word(row.timed && sum.longest_ns > 0, sum.longest_ns);
-  word(row.timed && row.index, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
+  word(row.timed && sum.longest_ns > 0 && !row.rests, sum.longest_ns);
+  word(row.timed && row.index && !row.rests, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
   const bool tells_errors = row.timed && functions_[function].ending == Ending::returns_status;
   word(tells_errors, sum.errors);
   word(tells_errors, sum.last_error);

@@ -48,6 +48,9 @@ class CallLedger {
   /// The function is about to be detached in all processes: what it counts from now on belongs to no row, until it is
   /// attached again after resume(). `why` is told with the part of the time in which it was counted.
   void rest(std::size_t function, std::string why);
+  /// It is attached again after the next answer, which has its sums once more: what is counted then is counted from the
+  /// row of that answer on.
+  void announce(std::size_t function);
   void resume(std::size_t function);
   [[nodiscard]] bool rests(std::size_t function) const;
 
@@ -108,6 +111,7 @@ class CallLedger {
     std::int64_t since_ns = 0;
     std::int64_t rested_ns = 0;      // in rests that are over
     std::int64_t rest_begin_ns = 0;  // 0: it does not rest
+    bool announced = false;          // the next answer has its sums, though it rests
     std::string why;                 // reason of the last rest; "": there was none
   };
 
@@ -124,6 +128,7 @@ class CallLedger {
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
   void resume_row(Instance& instance, std::size_t function);
   [[nodiscard]] bool is_resting(std::size_t function) const;
+  [[nodiscard]] bool is_announced(std::size_t function) const;
   [[nodiscard]] bool has_rested(std::size_t function) const;
   [[nodiscard]] bool is_missed(std::size_t function) const;
   [[nodiscard]] bool records_collectives(const Instance& instance) const;

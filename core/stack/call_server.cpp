@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -16,6 +18,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,11 +38,6 @@
 
 namespace reveal {
 namespace {
-
-/// The kernel reads the code from the file, which may lie on a server that is gone or on a user's own file system, and
-/// blocks the start of processes on the whole node meanwhile. The signal of the alarm ends this process, and that with
-/// it.
-constexpr unsigned kLongestAttachSeconds = 5;
 
 /// Since Linux 6.13 the capability that attaches also lets us look into processes of other users.
 bool is_of_our_user(pid_t pid) {
@@ -161,11 +160,8 @@ class CallServer {
     const std::optional<std::int64_t> start = start_of(question.pid);
     if (!start) return ESRCH;
     if (!is_process_of_job(question.pid, job_) || !is_of_our_user(question.pid)) return EPERM;
-    if (!is_readable_file(file)) return EBADF;
     const auto begin = std::chrono::steady_clock::now();
-    ::alarm(kLongestAttachSeconds);
-    const int error = attach_in_time(question, file, link);
-    ::alarm(0);
+    const int error = attach_file(question, file, link);
     attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
@@ -173,8 +169,9 @@ class CallServer {
     return ESRCH;
   }
 
-  int attach_in_time(const CallQuestion& question, int file, std::uint64_t& link) {
+  int attach_file(const CallQuestion& question, int file, std::uint64_t& link) {
     const CallPoint& point = question.point;
+    if (!is_readable_file(file)) return EBADF;
     if (!is_mapped_as_code(question.pid, file, point.offset)) return ENXIO;
     if (!is_cheap(file, point.offset)) return EOPNOTSUPP;
     const bool timed = question.timed != 0;
@@ -198,22 +195,70 @@ class CallServer {
   Allowance requests_;
 };
 
+/// SIGALRM ends this process, after a thread of its own has detached everything. The end of a process that hangs in the
+/// kernel closes nothing before that call is over, and to close a file of FUSE waits for its file system, whatever
+/// happens (fuse_flush).
+class EndByAlarm {
+ public:
+  EndByAlarm() {
+    ::sigemptyset(&alarms_);
+    ::sigaddset(&alarms_, SIGALRM);
+    ::signal(SIGALRM, SIG_DFL);
+    ::pthread_sigmask(SIG_BLOCK, &alarms_, &before_);
+    try {
+      thread_ = std::thread([this] { wait(); });
+    } catch (const std::system_error&) {  // the user has too many of them: the signal itself is left
+      ::pthread_sigmask(SIG_UNBLOCK, &alarms_, nullptr);
+    }
+  }
+  ~EndByAlarm() {
+    if (thread_.joinable()) {
+      over_ = true;
+      ::pthread_kill(thread_.native_handle(), SIGALRM);
+      thread_.join();
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  EndByAlarm(const EndByAlarm&) = delete;
+  EndByAlarm& operator=(const EndByAlarm&) = delete;
+
+ private:
+  void wait() const {
+    int signal = 0;
+    while (::sigwait(&alarms_, &signal) != 0) {
+    }
+    if (over_) return;
+    ::pthread_sigmask(SIG_UNBLOCK, &alarms_, nullptr);
+    ::alarm(1);  // where the kernel lets nothing be detached meanwhile
+    close_call_links();
+    ::raise(SIGALRM);
+  }
+
+  sigset_t alarms_{}, before_{};
+  std::atomic<bool> over_ = false;
+  std::thread thread_;  // last: it uses everything above
+};
+
 }  // namespace
 
 int serve_call_requests(int socket, const std::string& job, const CallLimits& limits) {
   ::fcntl(socket, F_SETFL, 0);  // the broker need not hear of each request
-  ::signal(SIGALRM, SIG_DFL);
-  sigset_t alarms;
-  ::sigemptyset(&alarms);
-  ::sigaddset(&alarms, SIGALRM);
-  ::sigprocmask(SIG_UNBLOCK, &alarms, nullptr);
   CallServer server(socket, job, limits);
+  const EndByAlarm end;
   pollfd ready{socket, POLLIN, 0};
-  while (::poll(&ready, 1, limits.silence_ms) > 0) {
-    CallQuestion question;
-    MessageFiles files;
-    const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
-    if (got == CallServer::Got::nothing || !server.serve(question, files, got)) break;
+  bool goes_on = true;
+  while (goes_on && ::poll(&ready, 1, limits.silence_ms) > 0) {
+    {
+      CallQuestion question;
+      MessageFiles files;
+      const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
+      // The file may lie on a server that is gone or on a user's own file system: to look at it, to read code from it
+      // and to close it may take any time, in which no request is answered, and the kernel may block the start of
+      // processes on the whole node.
+      if (files[0]) ::alarm(limits.with_a_file);
+      goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
+    }
+    ::alarm(0);
   }
   return 0;
 }

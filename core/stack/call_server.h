@@ -1,7 +1,8 @@
 // Counts calls for a process without the privilege: the broker of a Slurm job starts the server on the first request.
 // That process has the identity of the job's user and two capabilities (kCallCapabilities). It reads structures of
 // fixed size, numbers in /proc and sixteen bytes of code, and no text of the user's; it refuses requests that it cannot
-// verify. Its probes end with it, and it ends with the broker, with its last client, and without requests.
+// verify. Its probes end with it, and it ends with the broker, with its last client, without requests, and by SIGALRM,
+// for which no file system that hangs can hold it.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct CallLimits {
   /// The client keeps the budget for the cost of counting, and sends a request every second; the longest interval of a
   /// site is a minute.
   int silence_ms = 300'000;
+  unsigned with_a_file = 5;  // seconds for a request that comes with one
 };
 
 /// Answers requests (call_requests.h) until no client is left; returns 0. `job`: Slurm's number of it.

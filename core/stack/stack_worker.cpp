@@ -43,10 +43,10 @@ namespace {
 
 constexpr std::int64_t kEarly = 60 * kSecond;  // first part of a process's life, in which most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
-constexpr std::size_t kMostMappingsOfProcess = 64;    // into which we look
-constexpr double kLeastCostNs = 300;                  // charged for a call: a calibration may have been lucky
-constexpr std::int64_t kLongestRound = 10 * kSecond;  // without progress
-constexpr std::int64_t kLongestSilenceMs = 150'000;   // without a request: the longest interval of a site is a minute
+constexpr std::size_t kMostMappingsOfProcess = 64;   // into which we look
+constexpr double kLeastCostNs = 300;                 // charged for a call: a calibration may have been lucky
+constexpr std::int64_t kLongestRoundMs = 10'000;     // without progress
+constexpr std::int64_t kLongestSilenceMs = 150'000;  // without a request: the longest interval of a site is a minute
 
 struct Wanted {
   std::string instance;
@@ -106,11 +106,12 @@ CallCounters counters_of(bool by_broker) {
 /// in a thread of its own: both may take long.
 class StackWatch {
  public:
-  StackWatch(bool by_broker, std::chrono::milliseconds silence)
+  StackWatch(bool by_broker, std::chrono::milliseconds silence, std::chrono::nanoseconds longest_round)
       : functions_(stack_functions()),
         counters_(counters_of(by_broker)),
         ledger_(counters_, WorkerProcess::kLongestAnswer),
-        silence_(silence) {
+        silence_(silence),
+        longest_round_(longest_round) {
     for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
@@ -122,10 +123,12 @@ class StackWatch {
   }
 
   std::string calls(std::string_view request) {
-    // A thread that hangs in a file of the job cannot keep the budget: without this process, nothing is attached any
-    // more.
+    // A thread that hangs in a file of the job cannot keep the budget, and this process cannot end before it.
     const std::int64_t round = round_begun_ns_.load();
-    if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > kLongestRound) ::_exit(1);
+    if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > longest_round_.count()) {
+      counters_.let_go();
+      ::_exit(1);
+    }
     {
       const std::lock_guard lock(mutex_);
       const std::vector<Wanted> before = std::exchange(wanted_, {});
@@ -369,9 +372,11 @@ class StackWatch {
     budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
   }
 
-  /// Once a round. The libraries are looked into again, as after a function was refused.
+  /// Once a round: a turn begins in the round after it is due, behind the answer with which its counts begin. The
+  /// libraries are looked into again, as after a function was refused.
   void begin_turns() {
-    const std::vector<std::size_t> due = budget_.next_turn();
+    const std::vector<std::size_t> due = std::exchange(due_, budget_.next_turn());
+    for (const std::size_t function : due_) ledger_.announce(function);
     for (const std::size_t function : due) ledger_.resume(function);
     if (due.empty()) return;
     for (Tracked& tracked : tracked_) {
@@ -384,6 +389,7 @@ class StackWatch {
   CallCounters counters_;
   CallLedger ledger_;
   std::chrono::milliseconds silence_;
+  std::chrono::nanoseconds longest_round_;
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
@@ -397,7 +403,8 @@ class StackWatch {
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
   CallBudget budget_{resting_order()};
-  std::jthread thread_;  // last: it uses everything above
+  std::vector<std::size_t> due_;  // functions whose turn begins in the next round
+  std::jthread thread_;           // last: it uses everything above
 };
 
 }  // namespace
@@ -411,8 +418,11 @@ std::string query_stack(const std::string& /*root*/, std::string_view request) {
     if (!watch) {
       const bool by_broker = cut_word(line) == "broker";
       std::int64_t silence = 0;
+      std::int64_t round = 0;
       if (!parse_counter(cut_word(line), silence)) silence = kLongestSilenceMs;
-      watch = std::make_unique<StackWatch>(by_broker, std::chrono::milliseconds(silence));
+      if (!parse_counter(cut_word(line), round)) round = kLongestRoundMs;
+      watch =
+          std::make_unique<StackWatch>(by_broker, std::chrono::milliseconds(silence), std::chrono::milliseconds(round));
     }
     return opens ? watch->opening() : watch->calls(request);
   } catch (const std::exception& error) {

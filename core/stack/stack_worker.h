@@ -9,11 +9,14 @@ namespace reveal {
 
 /// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": the delays of a counted and of a timed call, and the part of it in a
 /// duration; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile (call_broker.h).
-/// "open here MS", "open broker MS": after so many milliseconds without a request, nothing stays attached.
-/// "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
+/// "open here MS HUNG", "open broker MS HUNG": after so many milliseconds without a request, nothing stays attached;
+/// nor at the next request after attaching has hung for HUNG milliseconds, with which the process ends. "calls", and a
+/// line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
-///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
+///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."  not of a function
+///   that
+///       rests, but once before it is attached again
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
 ///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN LAST"  a collective that is kept by itself, with its

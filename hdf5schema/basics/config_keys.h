@@ -81,8 +81,10 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
-     "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time. Also "
-     "records, once a second, the line that each Python program executes; this part needs no privilege"},
+     "root, or CAP_BPF and CAP_PERFMON. A call takes one to two microseconds longer; functions for which that is more "
+     "than .5 % of the cpu time are counted in turns, so that it is no more on average. Also records, once a second, "
+     "the "
+     "line that each Python program executes; this part needs no privilege"},
     {"run", "intervene", ConfigForm::truth, "true",
      "Let reveal change the running job where the site allows it ([intervention])"},
     {"run", "faster_reading", ConfigForm::truth, "true",
@@ -133,8 +135,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"slurm", "probes", ConfigForm::names, "",
      "Only these probes (`reveal probes` lists them); users may choose others. Default: all"},
     {"slurm", "stack", ConfigForm::choice, "ask",
-     "Count the calls of the jobs' processes into CUDA, NCCL, gloo, MPI and PyTorch (about a microsecond per call, at "
-     "most .5 % of the cpu time; Linux 6.6 or newer).\n"
+     "Count the calls of the jobs' processes into CUDA, NCCL, gloo, MPI and PyTorch (Linux 6.6 or newer). A call takes "
+     "one to two microseconds longer; functions for which that is more than .5 % of the cpu time are counted in turns, "
+     "so that it is no more on average.\n"
      "\"ask\": only in jobs whose user requests it with --reveal=stack=on or REVEAL_STACK=on.\n"
      "\"on\": in all jobs except those with --reveal=stack=off or REVEAL_STACK=off.\n"
      "\"never\": in no job",

@@ -1,6 +1,8 @@
 #include "postproc/diagnose/kernel_launches.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "postproc/diagnose/called_functions.h"
@@ -12,7 +14,7 @@ std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interv
   constexpr double kBefore = 2;
   at.begin -= std::min(at.begin, context.steps(kBefore));
   KernelLaunches all;
-  // A call of the runtime is one of the driver, too.
+  std::map<std::string, double> by_process;
   for (const CallLibrary library : {CallLibrary::cuda, CallLibrary::cuda_driver}) {
     const auto rates = [&](std::string_view metric, CallRole role) {
       return counted_rates(context, metric, at,
@@ -21,15 +23,17 @@ std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interv
     for (const auto& [process, graphs] : rates("stack.calls", CallRole::launches_many)) {
       if (graphs > 0) return std::nullopt;
     }
-    double sum = 0;
-    for (const auto& [process, launches] : rates("stack.calls", CallRole::launches)) sum += launches;
-    all.rate = std::max(all.rate, sum);
+    for (const auto& [process, launches] : rates("stack.calls", CallRole::launches)) {
+      double& most = by_process[process];
+      most = std::max(most, launches);
+    }
     for (const auto& [process, nanoseconds] : rates("stack.time", CallRole::launches)) {
       if (nanoseconds * 1e-9 <= all.share) continue;
       all.share = nanoseconds * 1e-9;
       all.process = process;
     }
   }
+  for (const auto& [process, launches] : by_process) all.rate += launches;
   return all.rate > 0 ? std::optional(all) : std::nullopt;
 }
 

@@ -15,6 +15,8 @@ struct KernelLaunches {
   double share = 0;     // part of its time
 };
 
+/// A call of the runtime is one of the driver, too: in each process, the layer with more of them counts. The driver's
+/// also shows those of a runtime that is linked in, but its functions may rest.
 /// Nothing where none was counted, and where graphs were launched, too: a launch of a graph starts any number of
 /// kernels.
 [[nodiscard]] std::optional<KernelLaunches> kernel_launches(const RuleContext& context, Interval at);

@@ -19,9 +19,11 @@ constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 4;
 /// known.
 constexpr double kSpreadPeriods = 3;
 constexpr std::int64_t kSpreadSteps = 20;
-/// The same of a gap in which the family was read without this counter: a probe leaves out for 16 readings at most, of
-/// which some are late, what is dear to read (core/gpu/call_pace.h).
+/// The same of a gap in which the family was read without this counter, if the family does not state its longest rest:
+/// that of GPUs in traces of earlier versions.
 constexpr double kRestPeriods = 20;
+/// A file may state any rest, and all rows of the longest one are read at once.
+constexpr double kMostRestPeriods = 100;
 /// A level is believed for at most this many of its own periods.
 constexpr double kHoldPeriods = 1.5;
 constexpr std::chrono::nanoseconds kFinestStep = std::chrono::milliseconds(100);
@@ -39,16 +41,24 @@ std::int64_t rounded_up_quotient(std::int64_t a, std::int64_t b) {
   return a / b + (a % b > 0 ? 1 : 0);
 }
 
-double period_steps(double period_seconds, double step_seconds) {
-  return std::max(1.0, period_seconds / step_seconds);
+double period_seconds_of(const FamilySpec& family) {
+  return std::chrono::duration<double>(family.period).count();
+}
+
+double period_steps(const FamilySpec& family, double step_seconds) {
+  return std::max(1.0, period_seconds_of(family) / step_seconds);
 }
 
 std::int64_t most_spread_of(double steps) {
   return std::max<std::int64_t>(kSpreadSteps, static_cast<std::int64_t>(std::lround(kSpreadPeriods * steps)));
 }
 
-std::int64_t most_rest_of(double steps) {
-  return std::max(most_spread_of(steps), static_cast<std::int64_t>(std::lround(kRestPeriods * steps)));
+std::int64_t most_rest_of(const FamilySpec& family, double steps) {
+  const double stated = family.longest_rest ? static_cast<double>(family.longest_rest->count()) /
+                                                  static_cast<double>(family.period.count())
+                                            : kRestPeriods;
+  const double periods = std::min(stated, kMostRestPeriods);
+  return std::max(most_spread_of(steps), static_cast<std::int64_t>(std::lround(periods * steps)));
 }
 
 std::int64_t most_held_of(double steps) {
@@ -86,7 +96,7 @@ void lay_channel(const FamilyRows& family, std::size_t channel, const Places& pl
   const bool counts = is_counted(family.spec.kind);
   const auto size = static_cast<std::int64_t>(out.size());
   const std::int64_t most_spread = most_spread_of(period_steps) * places.ticks_in_step;
-  const std::int64_t most_rest = most_rest_of(period_steps) * places.ticks_in_step;
+  const std::int64_t most_rest = most_rest_of(family.spec, period_steps) * places.ticks_in_step;
   const std::int64_t most_held = most_held_of(period_steps);
   bool rested = true;  // since the last value, the family was read without a long gap
 
@@ -199,8 +209,7 @@ void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, s
     at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
     places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
   }
-  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
-  const double steps = period_steps(period_seconds, static_cast<double>(grid.step_ns()) * 1e-9);
+  const double steps = period_steps(family.spec, static_cast<double>(grid.step_ns()) * 1e-9);
   const WholeChannel whole(family.spec.kind, at, steps, samples);
   for (std::size_t i = 0; i < family.channels.size(); ++i) {
     const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
@@ -238,13 +247,12 @@ std::int64_t Grid::index(std::int64_t monotonic_ns) const {
   return rounded_up_quotient(tick(monotonic_ns), ticks_in_step_) - 1;
 }
 
-std::int64_t reach_of(double period_seconds, double step_seconds) {
-  const double steps = period_steps(period_seconds, step_seconds);
-  return std::max(most_rest_of(steps), most_held_of(steps));
+std::int64_t reach_of(const FamilySpec& family, double step_seconds) {
+  const double steps = period_steps(family, step_seconds);
+  return std::max(most_rest_of(family, steps), most_held_of(steps));
 }
 
 void append_channels(const FamilyRows& family, Telemetry& telemetry) {
-  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
   for (const ChannelKey& key : family.channels) {
     telemetry.channels.push_back({.metric = key.metric,
                                   .instance = key.instance,
@@ -254,7 +262,7 @@ void append_channels(const FamilyRows& family, Telemetry& telemetry) {
                                   .unit = family.spec.unit,
                                   .scope = family.spec.scope,
                                   .subsystem = family.spec.subsystem,
-                                  .period_seconds = period_seconds});
+                                  .period_seconds = period_seconds_of(family.spec)});
   }
 }
 

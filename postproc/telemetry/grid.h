@@ -62,9 +62,9 @@ struct FamilyRows {
   std::vector<bool> seen_before = {};
 };
 
-/// Steps before and after its own that a row of this period can fill: a counter that is spread over a gap, a level that
+/// Steps before and after its own that a row of the family can fill: a counter that is spread over a gap, a level that
 /// is held.
-[[nodiscard]] std::int64_t reach_of(double period_seconds, double step_seconds);
+[[nodiscard]] std::int64_t reach_of(const FamilySpec& family, double step_seconds);
 
 /// Appends the family's channels to telemetry.channels.
 void append_channels(const FamilyRows& family, Telemetry& telemetry);

@@ -146,8 +146,7 @@ void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::s
   const std::span<const std::int64_t> time_ns = family.times();
   FamilyRows& around = rows[index];
   std::vector<std::size_t>& first_row = first_rows[index];
-  const double period = std::chrono::duration<double>(family.newest().spec.period).count();
-  const std::int64_t reach = reach_of(period, trace.telemetry.step_seconds) + 1;
+  const std::int64_t reach = reach_of(family.newest().spec, trace.telemetry.step_seconds) + 1;
   const auto row_at = [&](std::int64_t sample) {
     const auto at = std::partition_point(time_ns.begin(), time_ns.end(),
                                          [&](std::int64_t time) { return grid->index(time) < sample; });

@@ -40,12 +40,13 @@ class TestHost {
   void remove(const std::string& path) const { std::filesystem::remove_all(root_.string() + path); }
 
   /// A process as /proc shows it: times in clock ticks.
-  void process(int pid, int parent, const std::string& command, int user, int system, int reaped = 0,
-               int start = 100) const {
+  void process(int pid, int parent, const std::string& command, int user, int system, int reaped = 0, int start = 100,
+               std::int64_t flags = 0x400000) const {
     write("/proc/" + std::to_string(pid) + "/stat",
-          std::to_string(pid) + " (" + command + ") S " + std::to_string(parent) + " 1 1 0 -1 4194304 11 0 22 0 " +
-              std::to_string(user) + ' ' + std::to_string(system) + ' ' + std::to_string(reaped) + " 0 20 0 3 0 " +
-              std::to_string(start) + " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+          std::to_string(pid) + " (" + command + ") S " + std::to_string(parent) + " 1 1 0 -1 " +
+              std::to_string(flags) + " 11 0 22 0 " + std::to_string(user) + ' ' + std::to_string(system) + ' ' +
+              std::to_string(reaped) + " 0 20 0 3 0 " + std::to_string(start) +
+              " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
     write("/proc/" + std::to_string(pid) + "/status",
           "Name:\t" + command + "\nTgid:\t" + std::to_string(pid) + "\nCpus_allowed_list:\t0-1\n" +
               "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n");

@@ -413,6 +413,7 @@ class StackBench {
     return "";
   }
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
+  [[nodiscard]] const TraceSink& sink() const { return sink_; }
 
  private:
   KernelTree fs_;

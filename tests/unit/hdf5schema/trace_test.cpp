@@ -16,8 +16,12 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "n01.h5";
   TraceWriter writer(path, sample_header());
-  const auto pages = writer.add_family(counter_family());
-  const auto load = writer.add_family(real_family());
+  FamilySpec resting = counter_family();
+  resting.longest_rest = std::chrono::seconds(2);
+  FamilySpec counted_in_turns = real_family();
+  counted_in_turns.longest_rest = std::chrono::nanoseconds(0);
+  const auto pages = writer.add_family(resting);
+  const auto load = writer.add_family(counted_in_turns);
   writer.add_channel(pages, {.metric = "vm.pgfault", .role = "node"});
   writer.add_channel(pages, {.metric = "vm.pgmajfault", .role = "job", .born_ns = 5});
   writer.add_channel(load, {.metric = "cpu.share", .instance = "cpu0"});
@@ -62,6 +66,8 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(vm.spec.subsystem, Subsystem::memory);
   EXPECT_EQ(vm.spec.source, "/proc/vmstat");
   EXPECT_EQ(vm.spec.period, std::chrono::milliseconds(100));
+  EXPECT_EQ(vm.spec.longest_rest, std::chrono::nanoseconds(2'000'000'000));
+  EXPECT_EQ(cpu.spec.longest_rest, std::chrono::nanoseconds(0)) << "stated, and no time";
   ASSERT_EQ(vm.channels.size(), 2U);
   EXPECT_EQ(vm.channels[1].metric, "vm.pgmajfault");
   EXPECT_EQ(vm.channels[1].role, "job");

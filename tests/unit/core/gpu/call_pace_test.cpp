@@ -8,6 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/gpu/gpu_rows.h"
+#include "core/sampler/trace_sink.h"
+
 namespace reveal::tests::call_pace_test {
 namespace {
 
@@ -92,6 +95,16 @@ TEST(CallPace, RestsForSixteenRequestsAtMost) {
   CallPaces paces(0.0001);
   paces.set_period(seconds(10));
   EXPECT_EQ(uses_by_cost(paces, 33, {{"dear", milliseconds(40)}}).at("dear"), 3);
+}
+
+// The analysis spreads a counter over so long a gap, and over no longer one.
+TEST(CallPace, IsStatedByTheFamiliesOfTheTrace) {
+  constexpr FamilyTable kTables[] = {{.path = "gpu/fast"}, {.path = "gpu/slow"}};
+  TraceSink sink;
+  GpuRows(kTables).open(sink, 1, seconds(1), seconds(10));
+  EXPECT_EQ(sink.find("gpu/fast")->spec().longest_rest, seconds(20));
+  EXPECT_EQ(sink.find("gpu/slow")->spec().longest_rest, seconds(200));
+  EXPECT_GT(CallPace::kLongestGap, CallPace::kLongestRest);
 }
 
 TEST(CallPace, MakesAllCallsEachTimeThatFitIntoTheShare) {

@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
+#include "core/job/process_stat.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/toy_process.h"
@@ -105,8 +108,10 @@ class CrowdedJob {
   static constexpr int kSeconds = 30;
   static constexpr int kBusyFrom = 12;  // it has its place within ten seconds
 
-  explicit CrowdedJob(const std::function<std::string(int second)>& answer) {
-    for (int pid = kFirst; pid <= kLast; ++pid) host_.process(pid, pid == kFirst ? 1 : kFirst, "train", 0, 0);
+  /// `flags`: flags of all processes but the first, their parent.
+  explicit CrowdedJob(const std::function<std::string(int second)>& answer, std::int64_t flags = 0) : flags_(flags) {
+    host_.process(kFirst, 1, "train", 0, 0);
+    for (int pid = kFirst + 1; pid <= kLast; ++pid) child(pid, 0);
     host_.last_pid(kLast);
     record(answer);
     KernelTree fs(host_.root() / "record");
@@ -142,6 +147,8 @@ class CrowdedJob {
   static constexpr int kFirst = 100;
   static constexpr int kLast = 116;
 
+  void child(int pid, int user) const { host_.process(pid, kFirst, "train", user, 0, 0, 100, flags_); }
+
   static TickTime time_of(int second) { return {(second + 1) * kSecond, (second + 1'700'000'000) * kSecond}; }
 
   void record(const std::function<std::string(int second)>& answer) {
@@ -153,7 +160,7 @@ class CrowdedJob {
     Sampler sampler(fs, sink, {.probes = {"process"}, .job = JobSource{.pid = kFirst}}, time_of(0));
     sampler.look_first();
     for (int second = 1; second <= kSeconds; ++second) {
-      if (second == kBusyFrom) host_.process(kLast, kFirst, "train", 5000, 0);
+      if (second == kBusyFrom) child(kLast, 5000);
       fs.mark_tick(time_of(second));
       sampler.sample({.time = time_of(second), .number = 0});
       static_cast<void>(fs.fact("@stack", [&] { return answer(second); }));
@@ -162,6 +169,7 @@ class CrowdedJob {
   }
 
   TestHost host_;
+  std::int64_t flags_;
   Coverage coverage_;
   std::vector<Event> events_;
 };
@@ -196,6 +204,18 @@ TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
   };
   EXPECT_EQ(CrowdedJob(counts(512)).coverage().reason, "");
   EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
+}
+
+// They have copies of its breakpoints.
+TEST(StackOfACrowdedJob, SaysThatForkedProcessesWithoutAPlaceAreInNoBudget) {
+  const auto counts = [](int) { return kClockOnly + std::string("count slot0 f 5\n"); };
+  EXPECT_EQ(
+      CrowdedJob(counts, kForkedOnly).coverage().reason,
+      "calls of processes that measured ones forked are in no count and not in the limit of .5 %: 1 at once had no "
+      "place of their own");
+  EXPECT_EQ(CrowdedJob(counts).coverage().reason, "") << "they execute a program of their own";
+  const auto none = [](int) { return std::string(kClockOnly); };
+  EXPECT_EQ(CrowdedJob(none, kForkedOnly).coverage().reason, "") << "their parent calls nothing that is counted";
 }
 
 TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfEachRank) {
@@ -243,6 +263,13 @@ TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingRested) {
   EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const Event& event) {
     return event.object == "probe stack" && event.code == "steps_incomplete";
   }));
+  std::vector<std::string> turns;
+  for (const Event& event : events) {
+    if (event.object == "torch.backward") turns.push_back(event.code);
+  }
+  ASSERT_GE(turns.size(), 2U);
+  EXPECT_EQ(turns[0], "function_counted");
+  EXPECT_EQ(turns[1], "function_rests");
 }
 
 }  // namespace

@@ -367,6 +367,9 @@ TEST(Stack, LetsAFunctionRestThatCostsTheJobTooMuch) {
   const ToyProcess toy;
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
+  for (const Family& family : bench.sink().families()) {
+    EXPECT_EQ(family.spec().longest_rest, std::chrono::nanoseconds(0)) << family.spec().path << " counts in turns";
+  }
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
   ASSERT_TRUE(bench.attached(toy, "cudaMalloc") && bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);

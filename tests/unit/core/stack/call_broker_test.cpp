@@ -43,6 +43,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request_socket.h"
+#include "tests/unit/core/stack/hung_file_system.h"
 
 namespace reveal::tests::call_broker_test {
 namespace {
@@ -581,6 +582,50 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
   ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_TRUE(caller.comes_to_be_probed(false));
   EXPECT_EQ(server_.wait(), 0);
+}
+
+// Before it is attached to, the kernel is asked about the file. What is attached elsewhere would stay so, without a
+// budget.
+TEST_F(CallRequests, LeaveNothingAttachedWhereAFileSystemDoesNotAnswer) {
+  const Caller caller;
+  take_in(caller);
+  serve({.with_a_file = 1});
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+  {
+    const HungFileSystem hung;
+    if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
+    EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), hung.file(), offset_)), Unavailable);
+    EXPECT_TRUE(caller.comes_to_be_probed(false)) << "while it does not answer";
+  }
+  const std::optional<int> end = server_.wait(std::chrono::seconds(10));
+  EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
+}
+
+// The broker sends this signal at the end of the job, and the kernel at the broker's.
+TEST_F(CallRequests, LeaveNothingAttachedByASignalWhileAFileSystemDoesNotAnswer) {
+  const Caller caller;
+  take_in(caller);
+  serve({.with_a_file = 600});
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+  {
+    const HungFileSystem hung;
+    if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
+    CallQuestion question{
+        .what = CallRequest::attach, .pid = caller.pid(), .timed = 1, .point = {.offset = offset_, .index = index_}};
+    const int file = hung.file().get();
+    ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets_.sampler.get(), std::span(&file, 1)));
+    ASSERT_TRUE(hung.comes_to_be_asked());
+    EXPECT_TRUE(server_.signal(SIGALRM));
+    EXPECT_TRUE(caller.comes_to_be_probed(false));
+  }
+  const std::optional<int> end = server_.wait(std::chrono::seconds(10));
+  EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
 }
 
 TEST(CallBroker, TellsAMessageThatLostItsFileFromRubbish) {

@@ -201,6 +201,31 @@ TEST(Stack, ForgetsTheCallsThatWereUnderWayWhenAFunctionBeganToRest) {
   EXPECT_LT(together, 2 * kTogether) << "the rest is no communication";
 }
 
+// Without a row before, the time of the first calls would not be known.
+TEST(Stack, TellsTheSumsOfAFunctionOnceBeforeItIsCountedAgain) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  const auto line = [&] {
+    const std::string answer = counted->ledger.answer();
+    const std::size_t begin = answer.find("count rank0 ncclAllReduce ");
+    return begin == std::string::npos ? "" : answer.substr(begin, answer.find('\n', begin) - begin);
+  };
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3}), 0);
+  counted->rest("ncclAllReduce");
+  EXPECT_EQ(line(), "");
+  counted->ledger.announce(number_of("ncclAllReduce"));
+  const std::string announced = line();
+  EXPECT_TRUE(announced.starts_with("count rank0 ncclAllReduce 3 ")) << announced;
+  EXPECT_NE(announced.find(" - - 0 0"), std::string::npos) << "its longest call is none of this time: " << announced;
+  EXPECT_EQ(line(), "");
+  counted->ledger.resume(number_of("ncclAllReduce"));
+  EXPECT_EQ(line(), "") << "it is not attached yet";
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);
+  EXPECT_TRUE(line().starts_with("count rank0 ncclAllReduce 5 "));
+}
+
 TEST(Stack, TellsNoCollectivesOfAProcessWhileTheirFunctionRests) {
   const ToyProcess toy;
   COUNT_OR_SKIP(counted, toy);

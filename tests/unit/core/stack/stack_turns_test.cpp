@@ -1,6 +1,7 @@
 // Functions that cost too much rest, and are counted again when the budget allows it: the worker of the probe, with cpu
 // times that are made up. Without the privilege for BPF these tests are skipped.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/descriptor.h"
+#include "tests/unit/core/stack/hung_file_system.h"
 #include "tests/unit/core/toy_process.h"
 
 namespace reveal::tests::stack_turns_test {
@@ -34,12 +37,9 @@ class Requests {
 
   /// The process uses so much cpu time until each of the next requests.
   void use(double seconds) { more_ns_ = static_cast<std::int64_t>(seconds * 1e9); }
-  void ask(int pid) {
+  void ask(int pid, int another = 0) {
     cpu_ns_ += more_ns_;
-    const auto start = pid > 0 ? start_of(pid) : std::nullopt;
-    answer_ = query_stack("", start ? "calls\nrank0 " + std::to_string(pid) + ' ' + std::to_string(*start) + ' ' +
-                                          std::to_string(cpu_ns_) + '\n'
-                                    : "calls\n");
+    answer_ = query_stack("", "calls\n" + line_of("rank0", pid) + line_of("rank1", another));
   }
   template <typename Condition>
   [[nodiscard]] bool comes_to(int pid, const Condition& holds) {
@@ -57,6 +57,12 @@ class Requests {
   [[nodiscard]] bool has(std::string_view text) const { return answer_.find(text) != std::string::npos; }
 
  private:
+  [[nodiscard]] std::string line_of(const std::string& instance, int pid) const {
+    const auto start = pid > 0 ? start_of(pid) : std::nullopt;
+    if (!start) return "";
+    return instance + ' ' + std::to_string(pid) + ' ' + std::to_string(*start) + ' ' + std::to_string(cpu_ns_) + '\n';
+  }
+
   std::int64_t cpu_ns_ = 0, more_ns_ = 0;
   std::string answer_;
 };
@@ -146,6 +152,59 @@ TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorHangs) {
     return worker.has("note nothing was counted while the collector hung or was stopped") ? 0 : 5;
   };
   EXPECT_NO_FAILURE(status_of(body, "open here 300\n"));
+}
+
+/// A process that has mapped the file as code.
+ChildProcess user_of(HungFileSystem& files) {
+  Pipe ready = open_pipe();
+  ChildProcess user = fork_child([&] {
+    files.leave();
+    if (::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files.file().get(), 0) == MAP_FAILED) return 1;
+    if (::write(ready.write.get(), "", 1) != 1) return 2;
+    return ::pause();
+  });
+  ready.write.close();
+  char done = 0;
+  EXPECT_EQ(::read(ready.read.get(), &done, 1), 1);
+  return user;
+}
+
+// Its thread that attaches keeps no budget then, and holds the whole process, even against SIGKILL.
+TEST(StackTurns, LeaveNothingAttachedWhereAFileSystemHoldsTheWorker) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  EXPECT_NO_FAILURE(status_of([](Requests& /*worker*/) { return 0; }));
+  const Pipe order = open_pipe();
+  ChildProcess child = fork_child([&] {  // before the file is open, whose close would wait, too
+    Requests worker;
+    if (!Requests::opens("open here 150000 1000\n")) return 2;
+    if (!worker.comes_to(toy.pid(), [&] { return toy.probed(); })) return 3;
+    int another = 0;
+    while (::read(order.read.get(), &another, sizeof another) != sizeof another) {
+    }
+    for (int i = 0; i < 10'000; ++i) {
+      worker.ask(toy.pid(), another);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return 4;
+  });
+  ChildProcess user;
+  {
+    HungFileSystem hung;
+    if (!hung.file()) {
+      child.kill(std::chrono::seconds(10));
+      GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
+    }
+    user = user_of(hung);
+    const int pid = user.pid();
+    EXPECT_EQ(::write(order.write.get(), &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
+    EXPECT_TRUE(hung.comes_to_be_asked());
+    for (int i = 0; i < 2000 && toy.probed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_FALSE(toy.probed());
+    EXPECT_FALSE(child.status()) << "it hangs in the kernel, and has detached nevertheless";
+  }
+  EXPECT_EQ(exit_status(child.wait()), 1);
+  user.kill(std::chrono::seconds(10));
 }
 
 // A breakpoint changes its page: the functions beside it would seem to be replaced.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/telemetry/job.h"
@@ -135,6 +136,28 @@ TEST(MergeLoad, SpreadsACounterThatRestedInTheRowsOfASlowFamily) {
   EXPECT_DOUBLE_EQ(series[0], 1);
   for (std::size_t t = kPeriod; t < 17 * kPeriod; ++t) EXPECT_DOUBLE_EQ(series[t], 2) << t;
   for (std::size_t t = 17 * kPeriod; t < series.size(); ++t) EXPECT_TRUE(std::isnan(series[t])) << t;
+}
+
+TEST(MergeLoad, SpreadsACounterOverTheRestThatItsFamilyStates) {
+  constexpr std::int64_t kPeriod = 10;  // steps
+  const auto last_value_after = [](std::int64_t periods, std::optional<std::int64_t> rest) {
+    std::vector<std::int64_t> steps(static_cast<std::size_t>(periods) + 2);
+    for (std::size_t row = 0; row < steps.size(); ++row) steps[row] = static_cast<std::int64_t>(row) * kPeriod;
+    std::vector<double> values(steps.size(), kNaN);
+    values[1] = 100;
+    values.back() = static_cast<double>(20 * periods);
+    FamilyRows rows = family(Kind::counter, steps, values, kPeriod);
+    if (rest) rows.spec.longest_rest = *rest * rows.spec.period;
+    return laid(rows, steps.back()).back();
+  };
+  EXPECT_DOUBLE_EQ(last_value_after(20, std::nullopt), 2);
+  EXPECT_TRUE(std::isnan(last_value_after(21, std::nullopt)));
+  EXPECT_DOUBLE_EQ(last_value_after(21, 30), 2);
+  EXPECT_DOUBLE_EQ(last_value_after(30, 30), 2);
+  EXPECT_TRUE(std::isnan(last_value_after(31, 30)));
+  EXPECT_DOUBLE_EQ(last_value_after(3, 0), 2) << "a row that came late";
+  EXPECT_TRUE(std::isnan(last_value_after(4, 0))) << "nothing was counted meanwhile";
+  EXPECT_TRUE(std::isnan(last_value_after(101, 1000))) << "a file may state anything";
 }
 
 TEST(MergeLoad, LeavesALongGapMissingWithoutRowsInIt) {

@@ -57,6 +57,17 @@ TEST(RuleGpuSmallKernels, MeasuresThemWhereLaunchesAreCounted) {
       << found[0].sentence;
 }
 
+TEST(RuleGpuSmallKernels, CountsALaunchOnceInWhicheverLayerAProcessShowsIt) {
+  GpuTraining training = small_kernels(180, 5, 1.02);
+  training.node.counter("stack.calls", "rank0/cudaLaunchKernel", R::always(20'000), "rank");
+  training.node.counter("stack.calls", "rank0/cuLaunchKernel", R::always(5'000), "rank");  // it rests at times
+  training.node.counter("stack.calls", "rank1/cuLaunchKernelEx", R::always(20'000), "rank");
+  const auto found = training.findings("gpu.small_kernels");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("launched 39,600 kernels a second, of 33.9 us GPU time each."), std::string::npos)
+      << found[0].sentence;
+}
+
 /// A GPU that has only pauses between kernels, beside a process that is in launches for a part of its time, which are
 /// counted for two seconds.
 GpuTraining waiting_for_launches(double share) {
