@@ -37,7 +37,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests/lab"))
 sys.dont_write_bytecode = True
 import faults  # noqa: E402
 import scenario as lab  # noqa: E402
-from lab import REPORTED, median, overlap, table  # noqa: E402
+from lab import REPORTED, median, names_node, overlap, table  # noqa: E402
 
 NODES = {"accelerator-train": 3}  # the others compute, and have a cpu for each rank
 KINDS = ("compute", "link", "input")
@@ -187,8 +187,7 @@ def record_in_parallel(args):
 
 
 def is_located(finding: dict, interval: dict, nodes: int) -> bool:
-    named = set(finding["nodes"])
-    if interval["node"] in named and len(named) < nodes:
+    if names_node(finding, interval["node"], nodes):
         return True
     ranks = set(finding.get("instances", []))
     if f"rank{interval['rank']}" in ranks and len(ranks) < nodes:

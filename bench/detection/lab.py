@@ -1,30 +1,37 @@
 #!/usr/bin/python3
 """Real jobs in the laboratory of tests/lab, healthy and with one fault each: does the report say what was done?
 
-  lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|named|loss1,stop] [--workloads all|cnn-train,...]
-         [--seconds 60|60-3600] [--fault-seconds 12|10-60] [--nodes N|1-3] [--seed 1] [--jobs 1] [--outside 0.1]
-         [--steal 1] [--repeats 2]
+  lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|GROUP|loss1,stop] [--workloads all|cnn-train,...]
+         [--seconds 60|60-3600] [--fault-seconds 12|10-60] [--nodes N|1-3] [--stack] [--seed 1] [--jobs 1]
+         [--outside 0.1] [--steal 1] [--repeats 2]
   lab.py --build BUILD --out DIR --healthy 42 --disturbed 10 --scenarios named --seconds 150 --fault-seconds 10-60
                                                 the campaign: N healthy runs over all workloads, M of each fault
   lab.py --build BUILD --out DIR --healthy 100 --scenarios none --seconds 60-3600 --nodes 1-3 --jobs 2
                                                 healthy jobs only, two at a time on cpus of their own
+  lab.py --build BUILD --out DIR --stack --nodes 3 --workloads accelerator-train,deep-train --scenarios stack
+         --disturbed 10 --healthy 40            calls into the software stack are counted in all runs; three ranks
+                                                that mostly wait for a device, so that two cpus are enough
   lab.py --build BUILD --out DIR --again        judges what is recorded there with the present `reveal report`
 
 Every workload runs healthy --runs times; every scenario runs --runs times, each time with a workload drawn from those
-it makes sense for; a range of --fault-seconds is drawn from, too. `named`: outsider, dirty flood, packet loss, memory
-leak, slow rank. What others took from the machine during a run is measured; a run with more than --outside cpus or
---steal percent is set aside and repeated with the same seed, and not judged if it stays so (--keep judges it, and says
-so: such figures are no result). An interrupted campaign goes on where it was. Nothing is tuned here: thresholds are
-those of the report, the seeds are printed, and a run is judged by these rules:
+it makes sense for; a range of --fault-seconds is drawn from, too. Groups of scenarios have a name (GROUPS in
+tests/lab/scenario_table.py). What others took from the machine during a run is measured; a run with more than --outside
+cpus or --steal percent is set aside and repeated with the same seed, and not judged if it stays so (--keep judges it,
+and says so: such figures are no result). An interrupted campaign goes on where it was. Nothing is tuned here: thresholds
+are those of the report, the seeds are printed, and a run is judged by these rules:
 
   found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
   first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's
            first finding or notice, if it overlaps at all
+  named    of a fault on one node: a finding or notice that overlaps names this node, and not all of them. There is one
+           rank on each node, so that this is the late rank
   IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median, and runs with .5 or
            more
   onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
   all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained;
            of several faults at once, each rule must have a finding that overlaps
+  live     where ranks hang: `reveal watch` beside the job published it within 15 s of the fault's begin, with that
+           node; median of the seconds
   cost     the first finding's seconds against those that the job lost by its own log: the epochs that overlap the fault
            against the others, where there are four of these, half of them differ by less than a fifth, and 1 s or more
            was lost; median of the quotients, and runs within 25 %
@@ -37,6 +44,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -47,12 +55,11 @@ sys.path.insert(0, str(HERE.parent.parent / "tests/lab"))
 sys.dont_write_bytecode = True
 import scenario as lab  # noqa: E402
 from faults import Unavailable  # noqa: E402
-from scenario_table import SCENARIOS  # noqa: E402
+from scenario_table import GROUPS, SCENARIOS  # noqa: E402
 
 FINDINGS, REMARKS = ("warning", "critical"), ("info",)
 REPORTED = ("notice", *FINDINGS)
-NAMED = ("outsider100", "flood", "loss1", "leak", "slow_rank")
-LEAST_IOU, MOST_ONSET = 0.5, 5.0
+LEAST_IOU, MOST_ONSET, MOST_LIVE = 0.5, 5.0, 15.0
 LEAST_EPOCHS, STEADY, LEAST_LOST, MOST_ERROR = 4, 0.2, 1.0, 0.25  # of the cost
 
 
@@ -98,12 +105,34 @@ def lost_seconds(folder: pathlib.Path, truth: dict) -> float | None:
     return round(worst, 2) if worst >= LEAST_LOST else None
 
 
+def names_node(finding: dict, node: str, nodes: int) -> bool:
+    """The node, and not all of the job's."""
+    return node in finding["nodes"] and len(set(finding["nodes"])) < nodes
+
+
+def live(truth: dict) -> dict:
+    """What `reveal watch` published of a hang while the job ran; empty where none ran."""
+    if "hangs" not in truth:
+        return {}
+    after = [hang | {"seconds": (hang["came_utc_ns"] - truth["begin_utc_ns"]) / 1e9} for hang in truth["hangs"]]
+    first = next((hang for hang in after if hang["seconds"] >= 0), None)
+    if first is None:
+        return {"live_seconds": None, "live": False}
+    waited_for = re.search(rf" for \S+ on {truth['node']}\b", first["text"]) is not None  # it names those that wait, too
+    return {"live_seconds": round(first["seconds"], 1), "live": first["seconds"] <= MOST_LIVE and waited_for}
+
+
 def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     truth = json.loads((folder / "truth.json").read_text())
     done = subprocess.run([build / "bin/reveal", "report", folder / "job"], capture_output=True, text=True)
     if done.returncode != 0:
         return {"truth": truth, "error": done.stderr.strip()}
     report = json.loads((folder / "job/report.json").read_text())
+    return verdict(truth, report, None if truth["rule"] is None else lost_seconds(folder, truth))
+
+
+def verdict(truth: dict, report: dict, lost: float | None) -> dict:
+    """`lost`: what the fault cost the job by its own log."""
     shown = [f for f in report["findings"] if f["severity"] in REPORTED]
     reported = [f for f in report["findings"] if f["severity"] in REMARKS] if truth.get("remark") else shown
     result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
@@ -122,11 +151,11 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
         "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
         "subsystem": says("subsystem", truth["subsystem"]),
         "also": says("subsystem", truth["subsystem"], *truth["also"]),
-        "rule": says("id", truth["rule"], *truth.get("more_rules", ())),
+        "named": any(names_node(f, truth["node"], len(truth["nodes"])) for f in hits),
+        "rule": says("id", truth["rule"], *truth.get("or_rules", ()), *truth.get("more_rules", ())),
         "each": {truth["rule"], *truth.get("more_rules", ())} <= {f["id"] for f in hits},
         "first": first and first["id"],
         "runner_up": first and (first.get("runner_up") or {}).get("id")}
-    lost = lost_seconds(folder, truth)
     told = first["impact"].get("seconds") if iou >= 0.1 else None
     answer["lost"] = lost
     answer["told"] = None if told is None else round(told, 2)
@@ -137,7 +166,7 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     right_node = answer["node"] or not answer["choice"]
     both = answer["each"] or not truth.get("more_rules")
     answer["all"] = all((answer["found"], right_node, answer["also"], answer["near"], answer["prompt"], both))
-    return result | answer
+    return result | answer | live(truth)
 
 
 def plan(args) -> list[tuple[str, str, int]]:
@@ -202,7 +231,7 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
             if args.nodes and (name == "healthy" or args.nodes[0] == args.nodes[1]):
                 nodes = draw.randint(*map(int, args.nodes))
             try:
-                lab.run_once(name, workload, args.build, folder, nodes, seconds, lasts, seed)
+                lab.run_once(name, workload, args.build, folder, nodes, seconds, lasts, seed, args.stack)
             except (Unavailable, RuntimeError, subprocess.TimeoutExpired) as reason:
                 print(f"lab: {folder.name}: no run: {reason}", flush=True)
                 return None
@@ -254,25 +283,32 @@ def summary(results: list[dict]):
         table(rows)
         print()
     if faulty:
-        rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
-                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "cost (within 25 %)", "all of it",
-                 "runner-up", "lasts s", "seeds"]]
+        rows = [["fault", "runs", "found", "as finding", "right node first", "named",
+                 "right subsystem first (also)", "right rule first", "IoU (.5 or more)", "onset error s (5 or less)",
+                 "cost (within 25 %)", "all of it", "live s (within 15)", "runner-up", "lasts s", "seeds"]]
         for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
             of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
             seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
-            rows.append([name, len(group), of("found"), of("as_finding"), of("node", [r for r in group if r["choice"]]),
+            rows.append([name, len(group), of("found"), of("as_finding"),
+                         of("node", one_node := [r for r in group if r["choice"]]), of("named", one_node),
                          f"{of('subsystem')} ({of('also')})", of("rule"),
                          f"{median([r['iou'] for r in group])} ({of('near')})",
                          f"{median([abs(r['onset']) for r in group if r['onset'] is not None])} ({of('prompt')})",
                          f"{median([r['cost'] for r in group if r['cost'] is not None])} "
                          f"({of('cost_right', [r for r in group if r['lost'] is not None])})",
-                         of("all"), most_frequent(r["runner_up"] for r in group),
+                         of("all"), live_of(group), most_frequent(r["runner_up"] for r in group),
                          span_of(lasting(r["truth"]) for r in group), ",".join(seeds)])
         table(rows)
     for result in results:
         if "error" in result:
             truth = result["truth"]
             print(f"no report: {truth['scenario']}-{truth['workload']}-{truth['seed']}: {result['error']}")
+
+
+def live_of(group: list[dict]) -> str:
+    watched = [r for r in group if "live" in r]
+    seconds = median([r["live_seconds"] for r in watched if r["live_seconds"] is not None])
+    return f"{seconds} ({sum(r['live'] for r in watched)}/{len(watched)})" if watched else "-"
 
 
 def lasting(truth: dict) -> float:
@@ -313,6 +349,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=numbers, default="60")
     parser.add_argument("--fault-seconds", type=numbers, default="12")
     parser.add_argument("--nodes", type=numbers, help="default: what each scenario is meant for")
+    parser.add_argument("--stack", action="store_true", help="count calls and training steps in every run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--outside", type=float, default=0.1, help="cpus of others that make a run contaminated")
     parser.add_argument("--steal", type=float, default=1, help="percent of steal that makes a run contaminated")
@@ -323,7 +360,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
     args.build, args.out = args.build.resolve(), args.out.resolve()
-    args.scenarios = ",".join(NAMED) if args.scenarios == "named" else args.scenarios
+    args.scenarios = ",".join(GROUPS.get(args.scenarios, [args.scenarios]))
     args.scenarios = names(args.scenarios, [name for name in SCENARIOS if name != "healthy"])
     args.workloads = names(args.workloads, lab.WORKLOADS)
     without = 0

@@ -122,6 +122,7 @@ constexpr CausalLink kSingleLinks[] = {
     {"mem.writeback_stall", "stack.stall", kStall},
     {"io.nfs_slow_server", "stack.stall", kStall},
     {"io.slow_reads", "stack.stall", kStall},
+    {"stack.import_storm", "stack.stall", kStall},
 };
 
 // Causes of a rank that is late, and of steps that take longer.
@@ -133,7 +134,7 @@ constexpr std::string_view kDelays[] = {
     "net.tcp_retrans_fault", "net.congestion",     "net.nic_rx_drop",         "net.pause_congestion",
     "ib.link_errors",        "ib.link_degraded",   "ib.congestion_xmit_wait", "rdma.retries",
     "gpu.thermal_throttle",  "gpu.hw_slowdown",    "gpu.power_cap",           "gpu.starved_input",
-    "gpu.starved_io",        "node.straggler",
+    "gpu.starved_io",        "node.straggler",     "stack.import_storm",
 };
 
 constexpr auto kLinks = [] {

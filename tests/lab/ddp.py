@@ -2,7 +2,8 @@
 """A real machine-learning job of Debian's PyTorch over gloo: one rank per process, as the environment of torchrun says
 (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); BUCKET_MB is the size of its all-reduces.
 
-  ddp.py --model mlp|narrow|cnn|encoder|decoder|recommender --task train|infer|serve --seconds 60 --dir DIR --log phases.jsonl
+  ddp.py --model mlp|narrow|deep|cnn|encoder|decoder|recommender --task train|infer|serve --seconds 60 --dir DIR
+         --log phases.jsonl
 
 train: epochs of loading from disk, steps with an all-reduce of the gradients, a checkpoint with fsync and an
 evaluation; decoder trains a low-rank adaptation of frozen weights. infer: batches from disk without gradients. serve:
@@ -84,6 +85,22 @@ class Encoder(nn.Module):
         return self.head(self.layers(self.project(x.view(len(x), 48, -1))).mean(1))
 
 
+class Deep(nn.Module):
+    """Many layers with few parameters each."""
+
+    def __init__(self, width=48, blocks=48):
+        super().__init__()
+        self.first, self.head = nn.Linear(WIDTH, width), nn.Linear(width, CLASSES)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU()) for _ in range(blocks))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
 class Recommender(nn.Module):
     """A large embedding table, little arithmetic."""
 
@@ -106,7 +123,13 @@ def make_model(name):
         conv = lambda a, b: [nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         return nn.Sequential(nn.Unflatten(1, (3, 32, 32)), *conv(3, 16), *conv(16, 32), *conv(32, 64), nn.Flatten(),
                              nn.Linear(64 * 4 * 4, CLASSES))
-    return {"encoder": Encoder, "decoder": Decoder, "recommender": Recommender}[name]()
+    return {"deep": Deep, "encoder": Encoder, "decoder": Decoder, "recommender": Recommender}[name]()
+
+
+def in_buckets(model, megabytes):
+    # The first bucket has a size of its own, 1 MiB, which holds all the gradients of a small model.
+    dist._DEFAULT_FIRST_BUCKET_BYTES = min(dist._DEFAULT_FIRST_BUCKET_BYTES, int(megabytes * (1 << 20)))
+    return DistributedDataParallel(model, bucket_cap_mb=megabytes)
 
 
 class Data:
@@ -145,7 +168,8 @@ class Data:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="mlp", choices=["mlp", "narrow", "cnn", "encoder", "decoder", "recommender"])
+    parser.add_argument("--model", default="mlp", choices=["mlp", "narrow", "deep", "cnn", "encoder", "decoder",
+                                                            "recommender"])
     parser.add_argument("--task", default="train", choices=["train", "infer", "serve"])
     parser.add_argument("--seconds", type=float, default=60, help="ends with the first epoch complete after so long")
     parser.add_argument("--dir", required=True)
@@ -179,7 +203,7 @@ def main():
     train = args.task == "train"
     if train:
         if world > 1:
-            model = DistributedDataParallel(model, bucket_cap_mb=float(os.environ.get("BUCKET_MB", 25)))
+            model = in_buckets(model, float(os.environ.get("BUCKET_MB", 25)))
         optimiser = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3, momentum=0.9)
     phase("prepare", 0, begin)
 

@@ -221,6 +221,27 @@ def garbage(lab, victim: int, millions: float):
     return ill(lab, victim, f"garbage {millions:g}")
 
 
+def slow_input(lab, victim: int, milliseconds: float):
+    return ill(lab, victim, f"input {milliseconds:g}")
+
+
+@contextlib.contextmanager
+def imports(lab, _victim: int, modules: float):
+    """All ranks import so many modules of their own in each step."""
+    with contextlib.ExitStack() as stack:
+        yield {lab.node(i): stack.enter_context(ill(lab, i, f"import {modules:g}")) for i in range(lab.count)}
+
+
+@contextlib.contextmanager
+def slow_imports(lab, victim: int, requests: float):
+    """The same, from a disk that answers so many requests a second of all ranks together: these share a group."""
+    with contextlib.ExitStack() as stack:
+        for i in range(lab.count):
+            stack.enter_context(disk_limit(lab, i, "iops", requests, "io_serviced"))
+        with imports(lab, victim, 40) as counters:
+            yield counters
+
+
 def to_the_end(fault):
     """The job is terminated before the fault ends, as at a time limit."""
     @contextlib.contextmanager
@@ -359,7 +380,7 @@ def loss_and_quota(lab, victim: int, percent: float):
     counters |= lost | throttled
 
 
-def slow_disk(lab, victim: int, megabytes: float):
+def disk_limit(lab, victim: int, what: str, most: float, statistics: str):
     device = os.stat(lab.scratch).st_dev
     place = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if not os.path.isdir(place):
@@ -368,8 +389,12 @@ def slow_disk(lab, victim: int, megabytes: float):
         place = os.path.dirname(place)
     with open(f"{place}/dev") as file:
         disk = file.read().strip()
-    return control_group(lab, "blkio", victim, [("blkio.throttle.read_bps_device", f"{disk} {int(megabytes * 1e6)}")],
-                         "blkio.throttle.io_service_bytes")
+    return control_group(lab, "blkio", victim, [(f"blkio.throttle.read_{what}_device", f"{disk} {int(most)}")],
+                         f"blkio.throttle.{statistics}")
+
+
+def slow_disk(lab, victim: int, megabytes: float):
+    return disk_limit(lab, victim, "bps", megabytes * 1e6, "io_service_bytes")
 
 
 # ------------------------------------------------------------------------------------------------- memory of the job
@@ -482,11 +507,15 @@ def cold(lab, victim: int, _amount: float):
         yield counters
 
 
+def drop_once(folder: str):
+    for path in pathlib.Path(folder).rglob("*"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def drop(folder: str, end: float, used):
     while time.monotonic() < end:
-        for path in pathlib.Path(folder).rglob("*"):
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_once(folder)
         used.value += 1
         time.sleep(0.5)
 
@@ -701,6 +730,22 @@ def nfs(lab, victim: int, _amount: float):
         run("mount", "-t", "nfs4", "-o", "vers=4.2,hard,noac", "127.0.0.1:/", lab.data(victim))
         undo.callback(run, "umount", "-l", lab.data(victim))
         yield {}
+
+
+def modules(text: str):
+    """A setting: each rank has so many modules of this text on the disk, and not in memory."""
+    @contextlib.contextmanager
+    def on_the_disk(lab, _victim: int, count: float):
+        for node in range(lab.count):
+            folder = os.path.join(lab.data(node), "modules")
+            os.makedirs(folder)
+            for number in range(int(count)):
+                write(os.path.join(folder, f"lazy_{number:04}.py"), text)
+        os.sync()
+        for node in range(lab.count):
+            drop_once(lab.data(node))
+        yield {}
+    return on_the_disk
 
 
 @contextlib.contextmanager

@@ -4,10 +4,13 @@ sleeps as long as the order stands), "busy 1" (the same, but it computes), "stat
 attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK), "garbage 1" (each step begins with
 a search for garbage among so many million objects, or with none of them only among the youngest), "compute 12" (each
 step computes so many milliseconds longer), "wait 12" (the same, but it waits, as for an accelerator), "input 80" (the
-data loader takes so many milliseconds for each batch)."""
+data loader takes so many milliseconds for each batch), "import 40" (each step begins with the import of so many modules
+of DIR/modules that it has not imported yet)."""
 import gc
+import itertools
 import mmap
 import os
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +22,7 @@ class Illness:
         self.path, self.lost, self.last = path, [], time.monotonic()
         self.folder, self.mapped, self.touched = os.path.dirname(path), None, 0
         self.kept: list = []
+        self.modules = None  # names of those that are left
         self.batch_seconds = 0.0  # of the data loader, for each batch
 
     def order(self) -> tuple[str, str]:
@@ -52,6 +56,14 @@ class Illness:
             self.kept = [[] for _ in range(objects)]
         gc.collect(2 if objects else 0)
 
+    def import_modules(self, count: int):
+        if self.modules is None:
+            folder = os.path.join(self.folder, "modules")
+            sys.path.insert(0, folder)
+            self.modules = iter(sorted(name.removesuffix(".py") for name in os.listdir(folder)))
+        for name in itertools.islice(self.modules, count):
+            __import__(name)  # as the statement does, with its marks for tracing; importlib has none
+
     def step(self) -> int:
         """How often the step is to be taken."""
         now, before, self.last = time.monotonic(), self.last, time.monotonic()
@@ -66,6 +78,8 @@ class Illness:
             self.read_more(int(float(amount) * 1e6 * (now - before)))
         if kind == "garbage":
             self.search_for_garbage(int(float(amount) * 1e6))
+        if kind == "import":
+            self.import_modules(int(amount))
         if kind == "compute":
             end = time.thread_time() + float(amount) * 1e-3
             while time.thread_time() < end:

@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import faults
@@ -61,6 +62,8 @@ WORKLOADS = {
     "recommender-train": torch("recommender", "train", "--data-mb", "400", "--cold", "--checkpoint-mb", "64"),
     "accelerator-train": torch("narrow", "train", "--data-mb", "12", "--batch", "8", "--checkpoint-mb", "2",
                                "--accelerator", "60"),
+    "deep-train": torch("deep", "train", "--data-mb", "12", "--batch", "8", "--checkpoint-mb", "2", "--accelerator",
+                        "60"),
     "mlp-infer": torch("mlp", "infer", "--data-mb", "192"),
     "cnn-infer": torch("cnn", "infer", "--data-mb", "96"),
     "encoder-infer": torch("encoder", "infer", "--data-mb", "32"),
@@ -268,6 +271,31 @@ class Machine:
                 "steal_percent": round(100 * steal / TICK / seconds / len(os.sched_getaffinity(0)), 2)}
 
 
+class Watch:
+    """`reveal watch` beside the job: when it said that the ranks hang, and how."""
+
+    def __init__(self, build: pathlib.Path, job: pathlib.Path):
+        self.hangs: list[dict] = []
+        self.process = subprocess.Popen([build / "bin/reveal", "watch", job, "--json"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            came, line = time.time_ns(), json.loads(line)
+            if line.get("news") == "hang":
+                self.hangs.append({"came_utc_ns": came, "text": line["text"]})
+
+    def end(self, patience: float = 0):
+        """It ends by itself after the job."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        self.process.terminate()
+        self.process.wait()
+        self.reader.join()
+
+
 def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, nodes: int, seconds: float,
              fault_seconds: float, seed: int, stack: bool = False) -> dict:
     """One run; returns what truth.json says."""
@@ -279,7 +307,7 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names,
              "node": None, "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None,
              "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule,
-             "more_rules": scenario.more_rules, "remark": scenario.remark,
+             "more_rules": scenario.more_rules, "or_rules": scenario.or_rules, "remark": scenario.remark,
              "kills": scenario.kills, "counters": {}}
     fault_seconds = max(fault_seconds, scenario.least_seconds)
     seconds = max(seconds, 2.5 * scenario.least_seconds)
@@ -298,6 +326,9 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
         truth["begin_utc_ns"] = time.time_ns() if scenario.setting is not None else None
         lab.start()
         lab.wait_until_prepared()
+        watch = Watch(build, out / "job") if scenario.rule == "stack.hang" else None
+        if watch:
+            entered.callback(watch.end)
         if scenario.fault is not None:
             if not lab.wait(time.monotonic() + start):
                 raise RuntimeError("the job ended before the fault began")
@@ -314,6 +345,9 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
         for job in lab.jobs:
             job.wait(timeout=max(1.0, deadline - time.monotonic()))
         truth["exit_status"] = [job.returncode for job in lab.jobs]
+        if watch:
+            watch.end(15)
+            truth["hangs"] = watch.hangs
         if truth["end_utc_ns"] is None and scenario.setting is not None:
             truth["end_utc_ns"] = time.time_ns()
         wait_for_orphans()

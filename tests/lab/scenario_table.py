@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Callable
 
 from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, garbage,
-                    huge_pages, huge_pages_in_use, huge_pages_on_one, kill, leak, local_queue, loss, loss_and_quota,
-                    mapped_file, memory_group, memory_limit, mtu, nfs, no_answer, of_group, on_all, one_cpu, outsider,
-                    outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_rank, small_disk, small_tmpdir,
-                    softirq, stat_storm, stop, swap, swap_out, threads, to_the_end, wide_port, written_file)
+                    huge_pages, huge_pages_in_use, huge_pages_on_one, imports, kill, leak, local_queue, loss,
+                    loss_and_quota, mapped_file, memory_group, memory_limit, modules, mtu, nfs, no_answer, of_group,
+                    on_all, one_cpu, outsider, outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_imports,
+                    slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, swap, swap_out, threads,
+                    to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,17 @@ class Scenario:
     remark: bool = False             # the product's finding is one: nothing was slower for it
     outside: float = 0               # cpus that the fault itself takes: swapping and serving files are the kernel's work
     more_rules: tuple[str, ...] = ()  # of further faults at the same time
+    or_rules: tuple[str, ...] = ()    # that name the same cause: one of them, or `rule`
 
 
 NETWORKED = ("*-train", "mpi-solver")
 FULL = ("*-train", "*-infer", "io-heavy", "compress")  # those that use all their cpus all the time
-OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
-TORCH = ("mlp-train", "cnn-train", "encoder-train", "lora-train")  # an all-reduce in each step
-WORKING = ("mlp-train", "cnn-train", "encoder-train", "lora-train", "*-infer", "io-heavy")  # of these, a slow rank is seen
+OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "accelerator-*", "io-heavy")
+TORCH = ("mlp-train", "cnn-train", "encoder-train", "lora-train", "accelerator-train")  # an all-reduce in each step
+WORKING = (*TORCH, "*-infer", "io-heavy")  # of these, a slow rank is seen
 COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
 STEADY = ("blas", "stencil", "stream")         # one busy thread, always the same
+STEPS = tuple(each for each in TORCH if each != "lora-train")  # all of its parameters are trained
 
 # Who is an outsider cannot be told where several nodes of a job share a kernel: there is one node in these.
 SCENARIOS = {
@@ -68,7 +71,7 @@ SCENARIOS = {
     "outsider_beside": Scenario("look-alike of outsider100: another process on a cpu that the job does not use",
                                 outsider_on(beside), 100, workloads=STEADY, nodes=1, setting=one_cpu),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
-                          workloads=WORKING),
+                          workloads=WORKING, or_rules=("stack.slow_steps",)),
     "slow_all": Scenario("look-alike of slow_rank: all ranks have twice the work", slow_all, 2, everywhere=True,
                          workloads=OBEDIENT),
     "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
@@ -79,15 +82,25 @@ SCENARIOS = {
     "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
                            least_seconds=100, stack=True),
     "garbage": Scenario("one rank searches for garbage among a million objects in each step", garbage, 1, "process",
-                        ("network", "cpu"), "stack.slow_steps", workloads=("mlp-train", "cnn-train", "encoder-train"),
-                        least_seconds=100, stack=True),
-    "garbage_young": Scenario("look-alike of garbage: among the youngest objects only", garbage, 0,
-                              workloads=("mlp-train", "cnn-train", "encoder-train"), least_seconds=100, stack=True),
-    "buckets": Scenario("an all-reduce for each parameter of the model", None, 0, "network", ("process",),
-                        "stack.small_messages", True, ("encoder-train",), 2, environment("BUCKET_MB", "0.001"),
+                        ("network", "cpu"), "stack.slow_steps", workloads=STEPS, least_seconds=100, stack=True,
+                        or_rules=("stack.gc_pauses",)),
+    "garbage_young": Scenario("look-alike of garbage: among the youngest objects only", garbage, 0, workloads=STEPS,
+                              least_seconds=100, stack=True),
+    "buckets": Scenario("an all-reduce for each of the model's 196 parameters", None, 0, "network", ("process",),
+                        "stack.small_messages", True, ("deep-train",), 2, environment("BUCKET_MB", "0.00001"),
                         least_seconds=60, stack=True),
-    "buckets_large": Scenario("look-alike of buckets: the usual size", None, 0, None, (), None, True,
-                              ("encoder-train",), 2, environment("BUCKET_MB", "25"), stack=True),
+    "buckets_large": Scenario("look-alike of buckets: the usual size", None, 0, None, (), None, True, ("deep-train",),
+                              2, environment("BUCKET_MB", "25"), least_seconds=60, stack=True),
+    "slow_input": Scenario("the data loader of one rank takes longer than a step for each batch", slow_input, 150,
+                           "process", ("network",), "stack.slow_steps", workloads=STEPS, stack=True),
+    "slow_input_hidden": Scenario("look-alike of slow_input: as long as half a step, while the step is computed",
+                                  slow_input, 30, workloads=("encoder-train", "accelerator-train"), stack=True),
+    "import_storm": Scenario("all ranks import modules from a disk that answers 30 requests a second", slow_imports, 30,
+                             "storage", ("process",), "stack.import_storm", True, STEPS, 2,
+                             modules("VALUE = 1\n"), 1500, least_seconds=25, stack=True),
+    "import_computing": Scenario("look-alike of import_storm: modules that compute while they are imported", imports,
+                                 40, None, (), None, True, STEPS, 2, modules("VALUE = sum(range(2_000_000))\n"), 1500,
+                                 least_seconds=25, stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "quota_loose": Scenario("look-alike of quota: one rank may use two cpus", quota, 200),
@@ -183,4 +196,13 @@ SCENARIOS = {
                      least_seconds=30, outside=0.5),
     "hang_served": Scenario("look-alike of hang: files of a server that answers", None, 0,
                             workloads=("copy", "service"), nodes=1, setting=file_server, outside=0.5),
+}
+
+# Named on the command line of bench/detection/lab.py.
+GROUPS = {
+    "named": ("outsider100", "flood", "loss1", "leak", "slow_rank"),
+    # The faults that the software stack is to tell apart.
+    "stack": ("slow_rank", "loss1", "buckets", "garbage", "import_storm", "never_enters", "slow_input"),
+    "stack_alike": ("slow_all", "buckets_large", "garbage_young", "import_computing", "validation",
+                    "slow_input_hidden"),
 }

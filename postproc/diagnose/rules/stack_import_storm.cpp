@@ -22,7 +22,7 @@ struct Imports {
   double modules = 0;
   double cpus = kNaN;  // used meanwhile
   double waited = 0;   // cpus that it waited for meanwhile
-  Interval at;         // from the first to the last
+  Interval at;         // with nearly all of them
 };
 
 /// The moments in which modules were imported: the time of an import is counted when the outermost one ends.
@@ -39,6 +39,27 @@ std::vector<bool> moments_of(const RuleContext& context, std::span<const double>
     begin = end + 1;
   }
   return busy;
+}
+
+/// The shortest interval with nearly all moments, and those beside it: a program that waits for its modules late has
+/// imported a few others at its start.
+Interval main_part(const std::vector<bool>& moments) {
+  constexpr double kNearlyAll = 0.9;
+  std::vector<std::size_t> places;
+  places.reserve(moments.size());
+  for (std::size_t t = 0; t < moments.size(); ++t) {
+    if (moments[t]) places.push_back(t);
+  }
+  if (places.empty()) return {};
+  const auto enough = static_cast<std::size_t>(std::ceil(kNearlyAll * static_cast<double>(places.size())));
+  std::size_t best = 0;
+  for (std::size_t i = 0; i + enough <= places.size(); ++i) {
+    if (places[i + enough - 1] - places[i] < places[best + enough - 1] - places[best]) best = i;
+  }
+  Interval at{places[best], places[best + enough - 1] + 1};
+  while (at.begin > 0 && moments[at.begin - 1]) --at.begin;
+  while (at.end < moments.size() && moments[at.end]) ++at.end;
+  return at;
 }
 
 double mean_in(std::span<const double> series, const std::vector<bool>& moments) {
@@ -63,10 +84,8 @@ Imports imports_of(const RuleContext& context, std::size_t channel) {
   const std::span<const double> time = context.telemetry.series(channel);
   Imports all{.process = instance.substr(0, instance.size() - kImports.size()), .seconds = 1e-9 * sum_of(time)};
   const std::vector<bool> moments = moments_of(context, time);
-  const auto first = std::find(moments.begin(), moments.end(), true);
-  const auto last = std::find(moments.rbegin(), moments.rend(), true);
-  if (first == moments.end()) return all;
-  all.at = {static_cast<std::size_t>(first - moments.begin()), static_cast<std::size_t>(moments.rend() - last)};
+  all.at = main_part(moments);
+  if (all.at.length() == 0) return all;
   for (const std::size_t calls : context.channels("stack.calls", instance)) {
     all.modules = sum_of(context.telemetry.series(calls));
   }

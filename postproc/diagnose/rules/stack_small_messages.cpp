@@ -121,9 +121,8 @@ const RegisteredRule kRule{{
     .title = "Ranks exchanged many small messages",
     .looks_for =
         "Many collectives and messages of NCCL or gloo a second with few bytes each (stack.calls, stack.bytes: "
-        "--stack), in which a rank spends a part of its time (stack.time) after its start. Where these are counted in "
-        "turns, "
-        "the parts count in which both were.",
+        "--stack), in which a rank spends min_share of its time or more (stack.time) after its start: below, larger "
+        "messages would gain little. Where these are counted in turns, the parts count in which both were.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 311,

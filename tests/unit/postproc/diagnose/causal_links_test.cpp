@@ -189,6 +189,13 @@ TEST(CausalLinks, LeadFromWanderingRanksAndLeaksToTheirMemory) {
       << "memory that does not run out";
 }
 
+TEST(CausalLinks, LeadFromImportsToTheStepsThatWaitedForThem) {
+  for (const char* effect : {"stack.slow_steps", "stack.late_rank", "stack.stall"}) {
+    EXPECT_EQ(cause_of({seen("stack.import_storm", 40, 70), seen(effect, 41, 71)}, effect), "stack.import_storm");
+    EXPECT_EQ(cause_of({seen("stack.import_storm", 0, 20), seen(effect, 41, 71)}, effect), "") << "at its start";
+  }
+}
+
 TEST(CausalLinks, AllowForTheTimeThatWritingBackTakes) {
   EXPECT_EQ(cause_of({seen("mem.writeback_stall", 50, 60), seen("io.local_disk_saturated", 45, 85)},
                      "io.local_disk_saturated"),

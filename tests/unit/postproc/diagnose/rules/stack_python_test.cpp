@@ -73,13 +73,17 @@ TEST(RuleStackGcPauses, IsSilentOnWhatJobsDo) {
   EXPECT_THROW(static_cast<void>(none.findings("stack.gc_pauses")), Unavailable);
 }
 
-/// One import of 30 s, which is counted when it has ended, in a process that uses so many cpus meanwhile.
-R importing(double seconds, double cpus) {
+/// One import of 30 s, which is counted when it has ended, in a process that uses so many cpus meanwhile; another one
+/// at its start.
+R importing(double seconds, double cpus, double seconds_at_start = 0) {
   R node(300);
   for (const char* process : {"rank0", "rank1"}) {
     const std::string instance = std::string(process) + "/python.import";
-    node.counter(
-        "stack.time", instance, [=](double second) { return second >= 40 && second < 41 ? seconds * 1e9 : 0; }, "rank");
+    const R::Course time = [=](double second) {
+      const double early = second >= 3 && second < 4 ? seconds_at_start : 0;
+      return 1e9 * (second >= 40 && second < 41 ? seconds : early);
+    };
+    node.counter("stack.time", instance, time, "rank");
     node.counter(
         "stack.calls", instance, [](double second) { return second >= 40 && second < 41 ? 1500.0 : 0; }, "rank");
     node.counter(
@@ -99,6 +103,14 @@ TEST(RuleStackImportStorm, FindsImportsThatWaitForFiles) {
   EXPECT_NE(found[0].sentence.find("and used 0.1 cpus meanwhile, as did 1 other process: it waited for files."),
             std::string::npos)
       << found[0].sentence;
+}
+
+TEST(RuleStackImportStorm, LeavesOutTheFewModulesOfTheStart) {
+  const R node = importing(30, 0.1, 2);
+  const auto found = node.findings("stack.import_storm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 11, 1);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 41, 1);
 }
 
 TEST(RuleStackImportStorm, IsSilentOnWhatJobsDo) {
