@@ -23,6 +23,7 @@ constexpr std::string_view kSlowSteps = "training steps that took longer";
 constexpr std::string_view kLateRank = "a rank for which the others waited";
 constexpr std::string_view kHang = "ranks that waited until the job ended";
 constexpr std::string_view kStall = "ranks that all stood still";
+constexpr std::string_view kClockOfInterrupts = "cpu clocks that changed with the interrupts";
 
 // Hardware and configuration first, then the kernel's work, then their effects on the job.
 constexpr CausalLink kSingleLinks[] = {
@@ -59,16 +60,18 @@ constexpr CausalLink kSingleLinks[] = {
     {"mem.writeback_stall", "cpu.outsider", "processes that took the job's cpus while they wrote"},
     {"mem.writeback_stall", "cpu.os_jitter", "threads of the kernel that wrote the pages back on the job's cpus"},
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
-    // How restless a clock is shows in the seconds around each moment, so it seems to begin before its cause; heat is
-    // read every 5 s.
+    // How restless a clock is shows in the three seconds around each moment, so it seems to begin before its cause;
+    // heat is read every 5 s.
     {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 8, 5},
-    {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 3, 5},
-    {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3, 5},
-    {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3,
-     5},
+    {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 4, 5},
+    // The governor follows the load, which waits and interrupts change: section 5 of https://arxiv.org/abs/2510.26008
+    {"irq.imbalance", "cpu.freq_oscillation", kClockOfInterrupts, false, false, 4, 5},
+    {"irq.softirq_saturation", "cpu.freq_oscillation", kClockOfInterrupts, false, false, 4, 5},
     {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed with the waits for the disk", false,
-     false, 3, 5},
-    {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed with the waits for reads", false, false, 3, 5},
+     false, 4, 5},
+    {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed with the waits for reads", false, false, 4, 5},
+    {"node.noisy_neighbour", "cpu.freq_oscillation", "cpu clocks that changed with the waits of the job", false, false,
+     4, 5},
     {"ib.link_errors", "node.straggler", kOthersWait},
     {"ib.link_degraded", "node.straggler", kOthersWait},
     {"ib.congestion_xmit_wait", "node.straggler", kOthersWait},

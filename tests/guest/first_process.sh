@@ -29,11 +29,13 @@ record() { # record NAME COMMAND...
   reveal-run --quiet --no-report --output $jobs/$1 -- "${@:2}" >>$1.log 2>&1 ||
     say "$1: its command failed: $(tail -n 1 $1.log)"
 }
+found() { # found NAME: the rules of the report's findings, first one first; a runner-up has no fingerprint, which follows
+  grep -B1 '"fingerprint"' $jobs/$1/report.json | grep -oE '"id": *"[^"]*"' | sed 's/.*: *"//; s/"//'
+}
 judge() { # judge NAME RULE|-: the report must name the rule first of those tested here; with "-", none of them
   local name=$1 rule=$2 said
   reveal report $jobs/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
-  # Of findings, whose fingerprint follows; a runner-up has none.
-  said=$(grep -B1 '"fingerprint"' $jobs/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
+  said=$(found $name | grep -xE "$mine" | head -n 1)
   said=${said:--}
   [ -s $jobs/$name/report.json ] || said="no report"
   ! grep -q '"status": *"insufficient_data"' $jobs/$name/report.json || said="too few samples"

@@ -68,7 +68,7 @@ machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 8,socke
   "${card[@]}" -device virtio-net-pci,bus=slot0,netdev=n0,romfile=,mq=on,vectors=10
   -netdev tap,id=n1,ifname=tap1,script=no,downscript=no,vhost=off -device rtl8139,bus=pcie.0,netdev=n1,romfile=
   "${states[@]}")
-guest_boot 2700 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
+guest_boot 3600 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 say "$([ $status = 0 ] && echo "every fault was named, and nothing else" || echo FAILED)"
 [ $status = 0 ]

@@ -4,6 +4,23 @@ mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_nois
 mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off'
 mine+='|cpu.freq_oscillation|cpu.thermal_throttle'
 . /usr/local/sbin/first_process.sh
+# chain NAME RULE|- WORDS|- COMMAND...: the report must name the rule first, also of those of disks, neighbours and other
+# processes, and say that it led to WORDS; with "-", it must name no clock.
+chain() {
+  local mine="$mine|io.local_disk_saturated|io.slow_reads|node.noisy_neighbour|cpu.outsider|cpu.os_jitter" name=$1 words=$3
+  chosen $name || return 0
+  record $name "${@:4}"
+  judge $name $2
+  if [ "$words" = - ]; then
+    ! found $name | grep -qx cpu.freq_oscillation || words="no clock"
+  else
+    ! grep -q "led to[^\"]*$words" $jobs/$name/report.json || words=-
+  fi
+  [ "$words" = - ] || {
+    say "FAILED: $name: its findings $(found $name | xargs) do not say: $words"
+    failures=$((failures + 1))
+  }
+}
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
 card_of() { # card_of DRIVER: its interface
@@ -92,18 +109,21 @@ if modprobe acpi_cpufreq; then
   # A limit of the clocks that something lowers and lifts again, beside steady work.
   most=($(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_available_frequencies))
   ceiling() { echo $1 | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq >/dev/null; }
-  restless() { # restless LOW HIGH: for 24 of 65 s
-    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
-    sleep 18
-    for _ in {1..8}; do
+  swing() { # swing LOW HIGH TIMES: for 3 s each
+    for ((i = 0; i < $3; i++)); do
       ceiling $1
       sleep 1.5
       ceiling $2
       sleep 1.5
     done
+  }
+  restless() { # restless LOW HIGH: for 24 of 65 s
+    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
+    sleep 18
+    swing $1 $2 8
     wait
   }
-  export -f ceiling restless
+  export -f ceiling swing restless
   export REVEAL_INTERVAL=1s # with a busy cpu, too
   job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
   job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
@@ -129,6 +149,80 @@ if modprobe acpi_cpufreq; then
   job heat-control - bash -c 'heat 80'
   job heat cpu.thermal_throttle bash -c 'heat 95'
   grep states heat-control.log heat.log
+
+  # Work that reads a little again and again, from a disk that serves one request at a time: while others fill the disk, it
+  # waits and computes in turn, and the clock follows. The scheduler has room for all: else a process waits for one of the
+  # disk's tags before it has a request, and the disk's counters show no longer times (node.noisy_neighbour is first then).
+  echo schedutil | tee $governors >/dev/null
+  if modprobe null_blk queue_mode=2 irqmode=2 completion_nsec=3000000 hw_queue_depth=1 submit_queues=1 nr_devices=1; then
+    queue=/sys/block/nullb0/queue
+    echo mq-deadline >$queue/scheduler && echo 128 >$queue/nr_requests && echo 2 >$queue/nomerges
+    say "nullb0 with $(cat $queue/scheduler), $(cat $queue/nr_requests) requests, merges $(cat $queue/nomerges)"
+    cat >/tmp/reader.py <<'EOP'
+import mmap, os, sys, threading, time
+disk, end = os.open("/dev/nullb0", os.O_RDONLY | os.O_DIRECT), time.monotonic() + float(sys.argv[2])
+def read(number, pause):
+    block = mmap.mmap(-1, 4096)
+    while time.monotonic() < end:
+        for place in range(4):
+            os.preadv(disk, [block], 4096 * (8 * number + 2 * place))
+        work = time.monotonic() + pause
+        while time.monotonic() < work:
+            pass
+for number in range(1, int(sys.argv[1])):
+    threading.Thread(target=read, args=[number, 0]).start()
+read(0, 0 if int(sys.argv[1]) > 1 else 0.9)
+EOP
+    chain chain-reads-control - - taskset -c 2 python3 /tmp/reader.py 1 65
+    { ! chosen chain-reads || { sleep 22 && taskset -c 6 python3 /tmp/reader.py 40 24; }; } &
+    others=$!
+    chain chain-reads io.local_disk_saturated "cpu clocks that changed with the waits for the disk" \
+      taskset -c 2 python3 /tmp/reader.py 1 65
+    wait $others
+    rmmod null_blk
+  fi
+  echo performance | tee $governors >/dev/null
+
+  # Packets that interrupt the cpus of their senders, and then, by packet steering, the job's cpu, where one may wait. The
+  # clock of an emulated cpu does not depend on them: from 2 s later on, its limit goes up and down, as in clocks-restless.
+  cat >/tmp/sender.py <<'EOP'
+import socket, sys, time
+size, rate = int(sys.argv[1]), float(sys.argv[2])
+sink, line = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+sink.bind(("127.0.0.1", 0))
+then = time.monotonic()
+while True:
+    line.sendto(bytes(size), sink.getsockname())
+    then += 1 / rate
+    time.sleep(max(0, then - time.monotonic()))
+EOP
+  steered() { # steered CPUS LOW HIGH: a mask, for 24 of 65 s
+    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
+    sleep 18
+    echo $1 >/sys/class/net/lo/queues/rx-0/rps_cpus
+    sleep 2
+    swing $2 $3 7
+    sleep 1
+    echo 0 >/sys/class/net/lo/queues/rx-0/rps_cpus
+    wait $!
+    awk '{print "packets of cpu" NR - 1 ": " $1 ", dropped " $2}' /proc/net/softnet_stat
+  }
+  export -f steered
+  backlog=$(cat /proc/sys/net/core/netdev_max_backlog)
+  ip link set lo mtu 1500
+  echo 1 >/proc/sys/net/core/netdev_max_backlog
+  taskset -c 4 python3 /tmp/sender.py 2500 1000 & # two fragments each: there is room for them
+  senders=$!
+  taskset -c 5 python3 /tmp/sender.py 60000 40 & # 41 at once
+  senders+=" $!"
+  job chain-clock cpu.freq_oscillation taskset -c 2 bash -c "steered 0 ${most[-1]} ${most[0]}"
+  chain chain-interrupts-control irq.softirq_saturation - taskset -c 2 bash -c "steered 4 ${most[0]} ${most[0]}"
+  chain chain-interrupts irq.softirq_saturation "cpu clocks that changed with the interrupts" \
+    taskset -c 2 bash -c "steered 4 ${most[-1]} ${most[0]}"
+  kill $senders
+  wait $senders 2>/dev/null
+  echo $backlog >/proc/sys/net/core/netdev_max_backlog
+  ip link set lo mtu 65536
   export REVEAL_INTERVAL=250ms
 fi
 

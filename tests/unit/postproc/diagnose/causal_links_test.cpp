@@ -101,6 +101,25 @@ TEST(CausalLinks, AllowForTheTimeBetweenReadingsOfHeat) {
   EXPECT_EQ(cause_of({heat, seen("cpu.freq_oscillation", 11, 25)}, "cpu.freq_oscillation"), "");
 }
 
+TEST(CausalLinks, LeadFromReadsAndInterruptsToTheClock) {
+  const std::string clock = "cpu.freq_oscillation";
+  for (const char* cause : {"io.local_disk_saturated", "io.slow_reads", "node.noisy_neighbour",
+                            "irq.softirq_saturation", "irq.imbalance"}) {
+    const Finding before = seen(cause, 20, 44, Severity::warning, 8);
+    const auto found = linked({seen(clock, 21, 46), before});
+    EXPECT_EQ(with_id(found, clock).first_cause, cause);
+    const Finding& first = with_id(found, cause);
+    EXPECT_EQ(first.first_cause, "");
+    EXPECT_TRUE(first.sentence.starts_with(std::string(cause) + " was seen. This led to cpu clocks that changed with"))
+        << first.sentence;
+    EXPECT_EQ(cause_of({seen(clock, 16.5, 45), before}, clock), cause) << "a clock shows in the seconds around it";
+    EXPECT_EQ(cause_of({seen(clock, 10, 44), before}, clock), "") << cause << " came later";
+    EXPECT_EQ(cause_of({seen(clock, 36, 44), before}, clock), "") << cause << " began long before";
+    EXPECT_EQ(cause_of({seen(clock, 70, 90), before}, clock), "") << cause << " was over";
+    EXPECT_EQ(cause_of({seen(clock, 21, 46, Severity::notice, {}, "n2"), before}, clock), "") << "another node";
+  }
+}
+
 TEST(CausalLinks, NeedTheSamePlaceAndTime) {
   const Finding swap = seen("mem.swap_activity", 10, 30);
   EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 12, 28)}, "io.slow_reads"), "mem.swap_activity");

@@ -146,6 +146,39 @@ TEST(RuleFrequency, FoldsAClockIntoTheReadsWhoseWaitsChangeTheLoad) {
   EXPECT_TRUE(node.findings("cpu.freq_oscillation").empty()) << "without the reads nobody knows why the load changed";
 }
 
+/// Others fill the disk from which the job reads a little; a request takes 5 ms, and inside `took` seconds.
+R filled_by_others(double took) {
+  R node = clock(restless, bursts(1.9e9, 0.3e9, 1.4e9));
+  node.counter("pressure.io_some", "", bursts(0.01e9, 0.9e9, 0.5e9))
+      .counter("disk.io_time", "vda", R::event(0.02e9, 0.98e9))
+      .counter("disk.reads", "vda", R::event(4, 200))
+      .counter("disk.writes", "vda", R::always(0))
+      .counter("disk.read_time", "vda", R::event(4 * 0.005e9, 200 * took * 1e9))
+      .counter("disk.write_time", "vda", R::always(0))
+      .counter("disk.read_bytes", "vda", R::event(16e3, 800e3))
+      .counter("disk.write_bytes", "vda", R::always(0))
+      .counter("process.read_bytes", "rank0", R::event(16e3, 8e3), "rank")
+      .counter("process.write_bytes", "rank0", R::always(0), "rank")
+      .counter("cpu.forks", "", R::always(0.5));
+  return node;
+}
+
+TEST(RuleFrequency, FoldsAClockIntoTheDiskThatOthersFill) {
+  const R node = filled_by_others(0.12);
+  const auto disk = node.findings("io.local_disk_saturated");
+  ASSERT_EQ(disk.size(), 1U);
+  EXPECT_TRUE(node.findings("node.noisy_neighbour", disk).empty());
+  EXPECT_TRUE(explained_by(node, disk, "cpu.freq_oscillation"));
+}
+
+TEST(RuleFrequency, FoldsAClockIntoTheNeighboursOfADiskWhoseRequestsWaitUncounted) {
+  const R node = filled_by_others(0.01);  // counted only from the moment on at which it has one of the few tags
+  ASSERT_TRUE(node.findings("io.local_disk_saturated").empty());
+  const auto neighbours = node.findings("node.noisy_neighbour");
+  ASSERT_EQ(neighbours.size(), 1U);
+  EXPECT_TRUE(explained_by(node, neighbours, "cpu.freq_oscillation"));
+}
+
 TEST(RuleFrequency, FoldsAClockIntoTheInterruptsThatTakeTheCpu) {
   R node = clock(restless, bursts(1.9e9, 1.2e9, 1.8e9));
   node.counter("softnet.processed", "cpu0", bursts(10'000, 90'000, 40'000))
