@@ -17,7 +17,7 @@ SECONDS=0
 # Objects are found again in any clone of the repository, not only at the path where they were compiled.
 export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 export CCACHE_DEPEND=1  # the compiler tells the dependencies, so ccache does not preprocess what it has to compile
-once=-DREVEAL_UNITY=ON  # compiled once
+once="-DREVEAL_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=40"  # compiled once: most of the time goes into shared headers
 
 purposes=(build test)
 [ "${1:-}" != --lab ] || purposes+=(lab)
@@ -42,7 +42,8 @@ npm_packages() {  # into build/npm; without npm or its registry, tests that need
     rm -rf "$folder"
   fi
 }
-npm_packages
+npm_packages &  # beside the first build
+npm=$!
 
 configure() {  # configure NAME CMAKE-OPTION...
   local name="$1"
@@ -80,6 +81,7 @@ say "g++: build, warnings are errors"
 configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
   -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc $once
 ninja -C "$root/gcc"
+wait "$npm"
 if [ "${1:-}" = --lab ]; then
   say "laboratory: itself"
   REVEAL_BUILD="$(realpath "$root/gcc")" bash tests/lab/lab_test.sh || exit
@@ -102,13 +104,12 @@ if [ "${1:-}" = quick ]; then
   run_ctest gcc -j "$(nproc)" || bad=1
 else
   sources() { git ls-files '*.h' '*.cpp' '*.c'; }
-  format_check() { sources | xargs clang-format --dry-run -Werror; }
+  format_check() { sources | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror; }
   step "clang-format" format_check
 
-  # Many files at once: most of the time goes into the headers they share.
   tidy() {
     configure tidy -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
-      -DREVEAL_TESTS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $once -DCMAKE_UNITY_BUILD_BATCH_SIZE=40 || return
+      -DREVEAL_TESTS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $once || return
     ninja -C "$root/tidy" generated/postproc/report/assets.cpp >/dev/null || return
     sed -nE 's/^ *"file": "(.*)",?$/\1/p' "$root/tidy/compile_commands.json" | sort -u |
       xargs -P "$(nproc)" -n 1 clang-tidy -p "$root/tidy" --config-file=.clang-tidy --quiet 2>"$root/tidy.err" || { cat "$root/tidy.err"; return 1; }

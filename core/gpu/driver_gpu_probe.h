@@ -19,7 +19,7 @@ struct GpuDriver {
   AskedChildWords words;
   WorkerProcess::Work read_files;  // gpu_files.h
   std::span<const FamilyTable> families;
-  std::size_t first_slow = 0;  // place of the first that is read every ten seconds
+  std::string_view first_slow;  // path of the first that is read every ten seconds
   const GpuMaker* maker = nullptr;
   DriverGpus (*find)(KernelTree&) = nullptr;
   std::size_t (*count_before)(KernelTree&) = nullptr;  // GPUs of other makers have the first numbers

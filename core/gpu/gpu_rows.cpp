@@ -14,11 +14,13 @@ GpuRows::GpuRows(std::span<const FamilyTable> tables) : tables_(tables) {
   }
 }
 
-void GpuRows::open(TraceSink& sink, std::size_t first_slow, std::chrono::nanoseconds period,
+void GpuRows::open(TraceSink& sink, std::string_view first_slow, std::chrono::nanoseconds period,
                    std::chrono::nanoseconds slow_period) {
-  first_slow_ = first_slow;
+  const auto first = std::find_if(tables_.begin(), tables_.end(),
+                                  [first_slow](const FamilyTable& table) { return table.path == first_slow; });
+  first_slow_ = static_cast<std::size_t>(first - tables_.begin());
   for (std::size_t i = 0; i < tables_.size(); ++i) {
-    const std::chrono::nanoseconds each = i < first_slow ? period : slow_period;
+    const std::chrono::nanoseconds each = i < first_slow_ ? period : slow_period;
     families_.push_back(&sink.add_family(tables_[i], each, {}, {}, CallPace::kLongestGap * each));
   }
 }

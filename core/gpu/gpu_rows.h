@@ -18,8 +18,8 @@ class GpuRows {
  public:
   explicit GpuRows(std::span<const FamilyTable> tables);
 
-  /// Adds the families. Those from `first_slow` on have the longer period.
-  void open(TraceSink& sink, std::size_t first_slow, std::chrono::nanoseconds period,
+  /// Adds the families. Those from the one with the path `first_slow` on have the longer period.
+  void open(TraceSink& sink, std::string_view first_slow, std::chrono::nanoseconds period,
             std::chrono::nanoseconds slow_period);
 
   /// The families that are read each time and, where `slow` is set, the others.

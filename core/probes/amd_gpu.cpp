@@ -75,7 +75,6 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/amd_process_utilization", Kind::gauge, Unit::percent, Scope::process, Subsystem::gpu,
      "Use of AMD GPUs by the job's processes", "/proc/*/fdinfo/*", kProcessUtilization},
 };
-constexpr std::size_t kFirstSlow = 5;  // place of "gpu/amd_temperatures" among the families
 
 /// Files of the device that hold one number each.
 struct DeviceFile {
@@ -284,7 +283,7 @@ constexpr GpuDriver kDriver{.vendor = "AMD",
                             .words = {.probe = "amd_gpu", .object = "probe amd_gpu", .text = "the driver amdgpu"},
                             .read_files = read_files,
                             .families = kFamilies,
-                            .first_slow = kFirstSlow,
+                            .first_slow = "gpu/amd_temperatures",
                             .maker = &kAmdGpus,
                             .find = amd_gpus,
                             .count_before = [](KernelTree& fs) { return fs.list("/proc/driver/nvidia/gpus").size(); },

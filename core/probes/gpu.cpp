@@ -150,8 +150,6 @@ constexpr FamilyTable kFamilies[] = {
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
 constexpr std::string_view kEnergyFamily = "gpu/energy";
-constexpr std::size_t kFirstSlow = 8;  // place of this family
-static_assert(kFamilies[kFirstSlow].path == kEnergyFamily);
 
 /// Why a GPU is lost, as the library reports it.
 std::string words_of_loss(std::int64_t result) {
@@ -182,7 +180,7 @@ class GpuProbe final : public Probe {
     if (opened_ && lacks_gpus() && open_gpus()) take_opening(child_.answer_within(kForTheStart));
     if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
     if (child_.state() == AskedChild::State::lost) throw Unavailable("the NVIDIA library crashed when it was loaded");
-    rows_.open(context.sink, kFirstSlow, context.period, slow_period());
+    rows_.open(context.sink, kEnergyFamily, context.period, slow_period());
   }
 
   ~GpuProbe() override {

@@ -66,7 +66,6 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/intel_temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of Intel GPUs",
      kSensorFiles, kTemperatures},
 };
-constexpr std::size_t kFirstSlow = 8;  // place of "gpu/intel_temperatures" among the families
 
 constexpr GpuFiles::Scale kMegahertz{1'000'000, 1};
 constexpr GpuFiles::Scale kMillidegrees{1, 1000};
@@ -247,7 +246,7 @@ constexpr GpuDriver kDriver{
     .words = {.probe = "intel_gpu", .object = "probe intel_gpu", .text = "the driver of Intel's GPUs"},
     .read_files = read_files,
     .families = kFamilies,
-    .first_slow = kFirstSlow,
+    .first_slow = "gpu/intel_temperatures",
     .maker = &kIntelGpus,
     .find = intel_gpus,
     .count_before =

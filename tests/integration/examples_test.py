@@ -107,16 +107,20 @@ def shell(command, statuses=(0,)):
     return done
 
 
+ran = set()
+
+
 def run_line(line, where):
-    """A line of an example, if it is something to type."""
+    """A line of an example, if it is something to type; once, although README and --help may both show it."""
     line = line.strip()
     if not line or line.startswith("#"):
         return
     if any(line.startswith(begin) for begin in NOT_RUN):
         return
     command = re.split(r"\s#\s|\s{3,}", line)[0]
-    if " srun " in f" {command}" or command.startswith("clush"):
+    if command in ran or " srun " in f" {command}" or command.startswith("clush"):
         return
+    ran.add(command)
     if not command.startswith(PROGRAMS) and not command.startswith("mpirun "):
         check(False, f"{where}: neither run nor listed: {line}")
         return

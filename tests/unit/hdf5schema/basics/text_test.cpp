@@ -51,7 +51,7 @@ TEST(Text, ParsesKernelLists) {
   EXPECT_EQ(parse_cpu_list("0-99999999"), std::vector<int>{});
   EXPECT_EQ(parse_cpu_list("5-6,1-9,3,9-10"), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
   std::string hostile;
-  for (int i = 0; i < 1'000'000; ++i) hostile += "0-65535,";
+  for (int i = 0; i < 100'000; ++i) hostile += "0-65535,";
   EXPECT_EQ(parse_cpu_list(hostile).size(), 65'536U) << "no more room than for its members";
 }
 

@@ -158,7 +158,7 @@ TEST(LocalityMap, IsAsLongAsANodeNeedsWhateverTheTraceHolds) {
   Snapshot facts{{"numa.node0.cpus", "0-2047"}, {"numa.node1.cpus", "2048-4095"}};
   std::string every_second;
   for (int cpu = 0; cpu < 4096; cpu += 2) every_second += std::to_string(cpu) + ',';
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < 2'000; ++i) {
     const std::string number = std::to_string(i);
     facts.emplace_back("irq." + number + ".device", "0000:18:00.0 net eth" + number);
     facts.emplace_back("irq." + number + ".effective", i < 100 ? every_second : "0-65535");
@@ -174,7 +174,7 @@ TEST(LocalityMap, IsAsLongAsANodeNeedsWhateverTheTraceHolds) {
       for (const std::string& word : *words) bytes += word.size();
     }
   }
-  EXPECT_EQ(map.places[2].gpus.back(), "and 9936 more");
+  EXPECT_EQ(map.places[2].gpus.back(), "and 1936 more");
   EXPECT_LT(bytes, 100'000U);
 }
 
