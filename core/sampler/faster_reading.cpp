@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace reveal {
+namespace {
+
+// Windows in a row. Most programs do something else for a second or two now and then (an epoch ends, a file is
+// written), and each such time would use up the tenth of the recording.
+constexpr int kPersistent = 3;
+
+}  // namespace
 
 bool FasterTimes::look(std::int64_t now_ns, bool unusual) noexcept {
   const std::int64_t step = now_ns - std::exchange(looked_ns_, now_ns);
@@ -40,7 +47,7 @@ bool FasterReading::decide(const Tick& tick) {
   const auto live = [this, &tick] {
     ranges_.look(tick.time);
     // A node that leaves no time for all ticks has none for more readings.
-    const bool unusual = ranges_.is_unusual() && missed_ == 0;
+    const bool unusual = ranges_.unusual_windows() >= kPersistent && missed_ == 0;
     return std::string(times_.look(tick.time.monotonic_ns, unusual) ? "on" : "off");
   };
   return fs_.fact("@sampler/faster", live) == "on";

@@ -1,5 +1,5 @@
 // Decides when probes that are read seldom, because a reading is dear, are read faster: while the rates of many
-// counters of the node are outside the ranges that they had before. The limits hold for every job.
+// counters of the node stay outside the ranges that they had before. The limits hold for every job.
 #pragma once
 
 #include <cstdint>

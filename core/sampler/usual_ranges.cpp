@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::chrono::seconds kSlowest{1};    // families with a longer period are left out
 constexpr std::int64_t kWindow = 3 * kSecond;  // the detectors' window
+constexpr int kStarting = 5;                   // windows of a channel that are in no range: a start is unlike the rest
 constexpr int kLearning = 20;                  // windows before a range means something
-constexpr double kBeyond = 0.5;                // in widths of the range
+constexpr double kBeyond = 0.75;               // in widths of the range
 constexpr double kShare = 0.05;                // share of the counters whose rate changes
 constexpr int kLeast = 6;                      // counters
 constexpr int kShortest = 2;                   // windows; a single one is often a coincidence
@@ -81,8 +82,9 @@ UsualRanges::Window UsualRanges::judge_window(double seconds) noexcept {
       if (before == kMissing || row[i] == kMissing || row[i] < before || seconds <= 0) continue;  // no rate
       const double rate = static_cast<double>(row[i] - before) / seconds;
       const Range usual = channel.usual;
-      const bool learned = channel.windows++ >= kLearning;
-      channel.so_far.take(rate, channel.windows == 1);
+      const int windows = channel.windows++;
+      const bool learned = windows >= kLearning;
+      if (windows >= kStarting) channel.so_far.take(rate, windows == kStarting);
       if (width_of(channel.so_far.low, channel.so_far.high) > 0) ++window.moving;
       if (!learned || width_of(usual.low, usual.high) <= 0) continue;
       const double ranges = distance(rate, usual.low, usual.high);

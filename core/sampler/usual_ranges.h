@@ -39,8 +39,8 @@ class UsualRanges {
   /// Call it after each tick, or after each window, from the thread that samples. Allocates for new channels only.
   /// `slots` as they are after that tick; null without a job.
   void look(const TickTime& time, const ProcessSlots* slots = nullptr);
-  /// Whether the last window was unusual; for the thread that samples.
-  [[nodiscard]] bool is_unusual() const noexcept { return unusual_windows_ > 0; }
+  /// How many windows in a row until now were unusual; for the thread that samples.
+  [[nodiscard]] int unusual_windows() const noexcept { return unusual_windows_; }
 
   struct Closed {
     std::vector<UnusualInterval> newest;  // at most kKept, the oldest first
@@ -61,7 +61,7 @@ class UsualRanges {
     bool outside = false;   // in this window
     bool at_begin = false;  // in the first one of the open interval
     Range usual;            // until the last window that was not unusual
-    Range so_far;           // with all windows
+    Range so_far;           // with all windows since the start
   };
   struct WatchedFamily {
     const Family* family = nullptr;

@@ -237,7 +237,11 @@ void MailQuota::give_back(const std::string& name) noexcept {
   if (shared_faults_ && name.starts_with(kFault)) ::unlinkat(shared_faults_.get(), name.c_str(), 0);
 }
 
+/// A user's records of a year are many, and each of his mails comes here: the first one of an hour looks through them.
 void MailQuota::forget_old() {
+  const std::string look = fmt::format("{}{}-forgotten", kHourly, now_seconds_ / kHour);
+  const Descriptor file(::openat(folder_.descriptor(), look.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
+  if (!file && errno == EEXIST) return;  // no space for a file is a reason to look
   for (const std::string& name : folder_.names("")) {
     if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
         ((name.starts_with(kArray) || name.starts_with(kTask)) && is_older(name, kKeepArrays)) ||

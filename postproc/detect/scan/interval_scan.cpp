@@ -86,6 +86,31 @@ class LargestGaps {
   std::vector<float> least_;  // that is accepted: the heap's own, 0 until it is full
 };
 
+/// Begins between which an end has to choose: the corners of the lower convex hull of the prefix sums. For a given end,
+/// the best quotient of a sum and its spread lies on one of them, because the spread is a concave function of the
+/// length. They are few, whatever the sampling rate, so that not all pairs of a begin and an end are tried.
+class BeginCorners {
+ public:
+  explicit BeginCorners(std::span<const double> prefix) : prefix_(prefix) {}
+
+  /// In ascending order.
+  void add(std::size_t begin) {
+    while (corners_.size() > 1 && !is_below(corners_.back(), corners_[corners_.size() - 2], begin)) corners_.pop_back();
+    corners_.push_back(begin);
+  }
+  [[nodiscard]] std::span<const std::size_t> all() const { return corners_; }
+
+ private:
+  /// Whether the prefix sum at `middle` is below the line from `first` to `last`.
+  [[nodiscard]] bool is_below(std::size_t middle, std::size_t first, std::size_t last) const {
+    return (prefix_[middle] - prefix_[first]) * static_cast<double>(last - first) <
+           (prefix_[last] - prefix_[first]) * static_cast<double>(middle - first);
+  }
+
+  std::span<const double> prefix_;
+  std::vector<std::size_t> corners_;
+};
+
 }  // namespace
 
 ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
@@ -210,15 +235,24 @@ ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval,
     const auto n = static_cast<double>(i);
     spread[i] = std::sqrt(n * (1 - n / total));
   }
-  for (std::size_t b = first_begin; b <= interval.begin + begin_reach; ++b) {
-    for (std::size_t e = std::max(b + shortest, interval.end - std::min(end_reach, interval.end)); e <= last_end; ++e) {
-      if (e - b >= input.samples) continue;
-      const double value = (prefix[e] - prefix[b]) / spread[e - b];
-      if (value > best_sum) {
-        best_sum = value;
-        best.begin = b;
-        best.end = e;
-      }
+  const auto offer = [&](std::size_t b, std::size_t e) {
+    const double value = (prefix[e] - prefix[b]) / spread[e - b];
+    if (value > best_sum) {
+      best_sum = value;
+      best.begin = b;
+      best.end = e;
+    }
+  };
+  BeginCorners corners(prefix);
+  std::size_t next_begin = first_begin;
+  const std::size_t first_end = interval.end - std::min(end_reach, interval.end);
+  for (std::size_t e = std::max(first_begin + shortest, first_end); e <= last_end; ++e) {
+    const std::size_t last_begin = std::min(interval.begin + begin_reach, e - shortest);
+    for (; next_begin <= last_begin; ++next_begin) corners.add(next_begin);
+    if (e == input.samples) {  // the whole job is no interval, and it may hide others behind its corner
+      for (std::size_t b = std::max<std::size_t>(1, first_begin); b <= last_begin; ++b) offer(b, e);
+    } else {
+      for (const std::size_t b : corners.all()) offer(b, e);
     }
   }
   return best;

@@ -111,6 +111,32 @@ TEST(UsualRanges, RatesThatWereSeenAreUsual) {
   EXPECT_EQ(node.closed().newest.size(), 1U);
 }
 
+TEST(UsualRanges, TheStartOfAProgramWidensNoRange) {
+  Node node;
+  node.live(12, 5000);
+  node.live(91);
+  node.live(12, 1000);
+  node.live(3);
+  ASSERT_EQ(node.closed().newest.size(), 1U);
+  EXPECT_EQ(node.closed().newest[0].begin_utc_ns, kBegin + 103 * kSecond);
+  Node slower;
+  slower.live(24, 5000);
+  slower.live(79);
+  slower.live(12, 1000);
+  slower.live(3);
+  EXPECT_TRUE(slower.closed().newest.empty()) << "what lasts longer than a start is usual";
+}
+
+TEST(UsualRanges, ARateLittleOutsideItsRangeIsNotUnusual) {
+  for (const bool unusual : {false, true}) {
+    Node node;
+    node.live(91);
+    node.live(12, unusual ? 74 : 26);  // 526 to 566, and 574 to 614; the range is 500 to 540
+    node.live(3);
+    EXPECT_EQ(node.closed().newest.size(), unusual ? 1U : 0U);
+  }
+}
+
 TEST(UsualRanges, AChangeThatLastsIsTheNextPhaseOfTheProgram) {
   Node node;
   node.live(91);

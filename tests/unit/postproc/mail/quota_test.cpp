@@ -2,9 +2,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/mail/mail_quota.h"
@@ -27,9 +32,16 @@ class MailQuotas : public ::testing::Test {
     }
     return "";
   }
-  [[nodiscard]] std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(state_), fs::directory_iterator()));
+  /// Without the marks of the hours in which old files were looked for.
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(state_)) {
+      std::string name = entry.path().filename().string();
+      if (!name.ends_with("-forgotten")) found.push_back(std::move(name));
+    }
+    return found;
   }
+  [[nodiscard]] std::size_t files() const { return names().size(); }
 
   TemporaryDirectory directory_of_test_;
   const std::string parent_ = directory_of_test_.path().string();
@@ -125,7 +137,7 @@ TEST_F(MailQuotas, ShareNoFaultsWhereOthersDeleteFilesOrBehindALink) {
 TEST_F(MailQuotas, GiveAFindingsNextWeekToOneOfTwoDeliveries) {
   constexpr std::int64_t kDay = 24 * kHour;
   ASSERT_EQ(MailQuota(state_, kNow).take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);
-  const std::string claim = fs::directory_iterator(state_)->path().string();
+  const std::string claim = state_ + "/" + names().at(0);
   const auto former = fs::last_write_time(claim);
   MailQuota one(state_, kNow + 8 * kDay);
   MailQuota other(state_, kNow + 8 * kDay);
@@ -237,6 +249,24 @@ TEST_F(MailQuotas, ForgetWhatIsOld) {
   EXPECT_EQ(files(), 6U);  // a node whose clock is behind still counts in them
   { MailQuota later(state_, kNow + 2 * kHour); }
   EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQuotas, LookForOldFilesOnceAnHour) {
+  const std::string old = state_ + "/array-4710-user-ada";
+  const auto make_old_file = [&] {
+    std::ofstream(old) << "4710_1";
+    fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::years(40));
+  };
+  { const MailQuota first(state_, kNow); }
+  make_old_file();
+  { const MailQuota second(state_, kNow + kHour / 4); }
+  EXPECT_TRUE(fs::exists(old));
+  { const MailQuota of_next_hour(state_, kNow + kHour); }
+  EXPECT_FALSE(fs::exists(old));
+  make_old_file();
+  { const MailQuota much_later(state_, kNow + 3 * kHour); }
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(std::distance(fs::directory_iterator(state_), fs::directory_iterator()), 1) << "the mark of the last hour";
 }
 
 }  // namespace

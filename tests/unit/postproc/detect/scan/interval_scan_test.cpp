@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "postproc/detect/scan/repeated_events.h"
 #include "postproc/detect/scan/series_scan.h"
@@ -287,6 +289,94 @@ TEST(IntervalScan, RefinesAnIntervalToOneSample) {
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);
+}
+
+/// As refine(), by trying all pairs of a begin and an end.
+ScoredInterval best_of_all(ReferenceMeans& reference, const ScoredInterval& interval, const ScanScale& scale) {
+  const ScanInput& input = reference.input();
+  std::vector<std::pair<double, std::size_t>> loudest;
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    if (input.series[i].detects) loudest.emplace_back(reference.z(i, interval.begin, interval.end), i);
+  }
+  std::sort(loudest.begin(), loudest.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+  loudest.resize(std::min<std::size_t>(15, loudest.size()));
+  std::vector<double> sums(input.samples + 1);
+  for (const auto& [z, series] : loudest) {
+    double sum = 0;
+    for (std::size_t t = 0; t < input.samples; ++t) {
+      sum += input.of(series)[t];
+      sums[t + 1] += std::clamp(z, -10.0, 10.0) * sum;
+    }
+  }
+  const std::size_t share = (interval.end - interval.begin) * 3 / 10;
+  const auto near = [](std::size_t a, std::size_t b, std::size_t reach) { return a <= b + reach && b <= a + reach; };
+  ScoredInterval best = interval;
+  double most = 0;
+  for (std::size_t b = 0; b < input.samples; ++b) {
+    if (!near(b, interval.begin, std::max(scale.samples(6), share))) continue;
+    for (std::size_t e = b + scale.samples(1); e <= input.samples && e - b < input.samples; ++e) {
+      if (!near(e, interval.end, std::max(scale.samples(8), share))) continue;
+      const auto n = static_cast<double>(e - b);
+      const double value = (sums[e] - sums[b]) / std::sqrt(n * (1 - n / static_cast<double>(input.samples)));
+      if (value <= most) continue;
+      most = value;
+      best = {b, e, interval.score};
+    }
+  }
+  return best;
+}
+
+TEST(IntervalScan, RefinesToTheBestOfAllIntervalsInReach) {
+  constexpr ScanScale kScales[] = {kTenHertz, {.samples_per_second = 2, .has_start_and_end = false}};
+  std::mt19937_64 engine(26);
+  int changed = 0;
+  for (int job = 0; job < 60; ++job) {
+    const ScanScale& scale = kScales[job % 2];
+    const std::size_t samples = 100 + engine() % 250;
+    Telemetry t = quiet(12, samples);
+    const std::size_t first = engine() % samples;
+    const std::size_t end = std::min(samples, first + 5 + engine() % 100);
+    for (std::size_t c = 0; c < 12; ++c) {
+      const std::vector<double> other = noise(samples, engine());
+      double walk = 0;  // every third job drifts
+      for (std::size_t s = 0; s < samples; ++s) {
+        walk += job % 3 == 0 ? other[s] - 6 : 0;
+        t.series(c)[s] = other[s] + walk + (s >= first && s < end ? static_cast<double>(c % 3) : 0);
+      }
+    }
+    ScanInput input = scan_input(t, 0, samples, scale);
+    mark_detecting(input, SeriesCorrelation(input, scale));
+    ReferenceMeans reference(input, scale);
+    for (const ScoredInterval& rough :
+         {ScoredInterval{first, end, 5}, ScoredInterval{0, samples / 3, 5}, ScoredInterval{samples / 2, samples, 5}}) {
+      if (rough.end - rough.begin < 5 || rough.end - rough.begin > samples / 2 + 1) continue;
+      const ScoredInterval expected = best_of_all(reference, rough, scale);
+      const ScoredInterval refined = refine(reference, rough, scale);
+      EXPECT_EQ(refined.begin, expected.begin) << job << ": " << rough.begin << " to " << rough.end;
+      EXPECT_EQ(refined.end, expected.end) << job << ": " << rough.begin << " to " << rough.end;
+      EXPECT_EQ(refined.score, 5);
+      changed += expected.begin != rough.begin || expected.end != rough.end ? 1 : 0;
+    }
+  }
+  EXPECT_GT(changed, 100);
+}
+
+TEST(IntervalScan, RefinesAnIntervalOfAMinuteToOneSampleOfAMillisecond) {
+  constexpr ScanScale kThousandHertz{.samples_per_second = 1000};
+  constexpr std::size_t kBegin = 51'234;
+  constexpr std::size_t kEnd = 113'579;
+  Telemetry t = quiet(4, 180'000);
+  for (std::size_t c = 0; c < 4; ++c) {
+    t.channels[c].period_seconds = 0.001;
+    for (std::size_t s = kBegin; s < kEnd; ++s) t.series(c)[s] += c % 2 == 0 ? 12 : -12;
+  }
+  ScanInput input = scan_input(t, 0, t.samples, kThousandHertz);
+  for (ScanSeries& series : input.series) series.detects = true;
+  ReferenceMeans reference(input, kThousandHertz);
+  const ScoredInterval refined = refine(reference, {46'000, 120'000, 9}, kThousandHertz);
+  EXPECT_EQ(refined.begin, kBegin);
+  EXPECT_EQ(refined.end, kEnd);
 }
 
 std::vector<SeriesForm> forms(const ScanInput& input) {
