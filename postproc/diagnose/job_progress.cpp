@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSteady = 0.3;         // largest spread of an even pace
 constexpr double kLeastFall = 0.05;     // a smaller fall is no slow-down
-constexpr double kLeastWork = 1e6;      // bytes/s
+constexpr double kLeastPace = 1e6;      // bytes/s
 constexpr double kContradiction = 0.2;  // between the two metrics
 constexpr double kLoadingSeconds = 2;   // programs load in the first seconds
 
@@ -44,11 +44,11 @@ bool WorkPace::fell() const {
 }
 
 bool WorkPace::is_work() const {
-  return usual >= kLeastWork;
+  return usual >= kLeastPace;
 }
 
 bool WorkPace::went_on() const {
-  return is_work() && lost() <= kLeastFall && -lost() <= kSteady;
+  return is_work() && most_lost <= kLeastFall && -lost() <= kSteady;
 }
 
 std::string WorkPace::words(std::string_view subject) const {
@@ -59,12 +59,15 @@ std::string WorkPace::words(std::string_view subject) const {
 std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading,
                                   std::size_t window) {
   std::optional<WorkPace> best;
+  double most_lost = -1;
   for (const WorkCourse& course : work) {
     const auto pace = course_pace(course, at, loading, window == 0 ? at.length() : window);
     if (!pace) continue;
     if (best && std::abs(best->lost() - pace->lost()) > kContradiction) return std::nullopt;
+    if (pace->is_work()) most_lost = std::max(most_lost, pace->lost());
     if (!best || pace->spread < best->spread) best = pace;
   }
+  if (best) best->most_lost = most_lost;
   return best;
 }
 

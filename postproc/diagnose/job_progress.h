@@ -31,7 +31,8 @@ struct WorkPace {
   std::string_view calls;
   double inside = 0;
   double usual = 0;
-  double spread = 0;  // range of eight tenths of the windows, relative to their median
+  double spread = 0;     // range of eight tenths of the windows, relative to their median
+  double most_lost = 0;  // of all even courses that are work
 
   /// Part of the usual work that was not done, between 0 and 1; negative where more was done.
   [[nodiscard]] double lost() const { return 1 - inside / usual; }
@@ -39,7 +40,7 @@ struct WorkPace {
   [[nodiscard]] bool fell() const;
   /// Whether it is usually so much that it is work: a thread may write a few bytes of a log whatever the job does.
   [[nodiscard]] bool is_work() const;
-  /// Whether as much work was done as usual: much more is other work.
+  /// Whether as much work was done as usual, in each course: much more is other work.
   [[nodiscard]] bool went_on() const;
   /// "the read calls of the job moved 2 MiB/s instead of 9 MiB/s"
   [[nodiscard]] std::string words(std::string_view subject) const;

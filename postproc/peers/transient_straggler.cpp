@@ -396,7 +396,7 @@ std::vector<Finding> transient_stragglers(const PeerComparison& comparison, std:
     if (trends.points() < kLeastPoints) continue;
     const std::vector<Suspect> all = risen(trends, rule);
     auto suspect = all.empty() ? working_on(trends, found, rule) : strongest_of(all);
-    if (all.empty() && !suspect) suspect = slowing_all(trends, rule);
+    if (!suspect) suspect = slowing_all(trends, rule);
     if (!suspect || all_went_on(trends, suspect->stretch.at)) continue;
     findings.push_back(describe(trends, suspect->member, suspect->stretch, rule));
   }

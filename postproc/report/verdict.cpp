@@ -21,10 +21,11 @@ bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
-/// Whether it was so during all of the job: then no part of the run shows how the job is without it.
+/// Whether it is a notice of what was so during all of the job: then no part of the run shows how the job is without
+/// it.
 bool is_standing(const Finding& finding, const TimeSpan& job) {
   constexpr double kAlmostAll = 0.9;
-  return job.begin_utc_ns < job.end_utc_ns && covers(finding, job, kAlmostAll);
+  return !worth_acting(finding) && job.begin_utc_ns < job.end_utc_ns && covers(finding, job, kAlmostAll);
 }
 
 /// The most expensive of those worth acting on comes first, then notices, then the rest; findings caused by others come

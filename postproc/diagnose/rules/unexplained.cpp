@@ -69,22 +69,26 @@ double thread_growth(const RuleContext& context, Interval at, std::span<const In
   return change && change->outside > 0 ? std::max(1.0, change->inside / change->outside) : 1;
 }
 
+/// Whether the job waited longer for cpus or disks than usual; nothing where neither is known.
+std::optional<bool> waited_longer(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  constexpr double kWaitsMore = 0.05;
+  const auto for_cpu = inside_outside(context, cpu_wait(context), at, all);
+  const auto for_disk = inside_outside(context, level(context, "job.blocked", "processes"), at, all);
+  if (!for_cpu && !for_disk) return std::nullopt;
+  return (for_cpu && for_cpu->inside / thread_growth(context, at, all) - for_cpu->outside > kWaitsMore) ||
+         (for_disk && for_disk->excess() > kWaitsMore);
+}
+
 /// Whether it is a phase: work of the program itself, without waiting.
 bool is_phase(const RuleContext& context, const Episode& episode, std::span<const Interval> all) {
   constexpr std::string_view kOfProgram[] = {"process.", "job.", "cgroup."};
   constexpr std::string_view kWaits[] = {"wait", "blocked", "throttled", "outsider", "_some", "_full"};
-  constexpr double kWaitsMore = 0.05;
   const std::string& strongest = context.telemetry.channels.at(episode.reasons.front().channel).metric;
   const auto begins = [&](std::string_view begin) { return strongest.starts_with(begin); };
   const auto contains = [&](std::string_view word) { return strongest.find(word) != std::string::npos; };
   if (std::none_of(std::begin(kOfProgram), std::end(kOfProgram), begins)) return false;
   if (std::any_of(std::begin(kWaits), std::end(kWaits), contains)) return false;
-  const Interval at{episode.begin, episode.end};
-  const auto for_cpu = inside_outside(context, cpu_wait(context), at, all);
-  const auto for_disk = inside_outside(context, level(context, "job.blocked", "processes"), at, all);
-  if (for_cpu && for_cpu->inside / thread_growth(context, at, all) - for_cpu->outside > kWaitsMore) return false;
-  if (for_disk && for_disk->excess() > kWaitsMore) return false;
-  return for_cpu || for_disk;
+  return !waited_longer(context, {episode.begin, episode.end}, all).value_or(true);
 }
 
 /// The job may also have had less to do: an upper bound.
@@ -118,7 +122,8 @@ std::vector<Finding> check(const RuleContext& context) {
     if (!felt_by_job(context, {episode.begin, episode.end}, all).value_or(true)) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job's computing, waiting, reading and sending did not change";
-    } else if (const auto pace = work_that_went_on(context, {episode.begin, episode.end})) {
+    } else if (const auto pace = work_that_went_on(context, {episode.begin, episode.end});
+               pace && !waited_longer(context, {episode.begin, episode.end}, all).value_or(false)) {
       finding.severity = Severity::info;
       finding.impact.how =
           fmt::format("none seen: the {} calls of {} moved as much as usual", pace->calls, context.watched());

@@ -112,6 +112,17 @@ TEST(JobProgress, WentOnWhereAsMuchWasDoneAsUsual) {
   })) << "nothing was measured";
 }
 
+TEST(JobProgress, WentOnOnlyWhereNoneOfItsCoursesFell) {
+  const auto went_on = [](double inside) {
+    Node node;
+    node.recording.counter("process.read_by_calls", "rank0", R::event(5e6, inside))
+        .counter("process.written_by_calls", "rank0", R::always(1.1e6));
+    return node.with_context([](const RuleContext& context) { return work_that_went_on(context, kEvent).has_value(); });
+  };
+  EXPECT_TRUE(went_on(5e6));
+  EXPECT_FALSE(went_on(4.1e6)) << "the log is as long as usual, but less was read";
+}
+
 TEST(JobProgress, IsComparedOverShorterTimesWhereTheRestIsShort) {
   std::vector<double> rate(300, 100.0);
   std::fill(rate.begin() + 100, rate.begin() + 200, 50.0);

@@ -655,9 +655,11 @@ TEST(RuleUnexplained, TakesMoreThreadsForAPhaseUnlessEachOfThemWaitsLonger) {
 }
 
 TEST(RuleUnexplained, OnlyMentionsWhatTookNoWorkFromTheJob) {
-  const auto found = [](double usual, double inside) {
+  const auto found = [](double usual, double inside, double waits = 0.01e9) {
     RuleRecording node;
-    node.counter("job.wait_time", "", RuleRecording::event(0.01e9, 0.5e9));
+    node.gauge("kernel.dentries", "", RuleRecording::event(3e5, 6e5));
+    node.counter("job.cpu_time", "", RuleRecording::event(0.4e9, 0.9e9));
+    node.counter("job.wait_time", "", RuleRecording::event(0.01e9, waits));
     node.counter("process.read_by_calls", "rank0", RuleRecording::event(usual, inside), "rank");
     node.detection.episodes = {episode_at(500, 650)};
     return node.findings("anomaly.unexplained");
@@ -672,6 +674,9 @@ TEST(RuleUnexplained, OnlyMentionsWhatTookNoWorkFromTheJob) {
   const auto less = found(5e6, 4.6e6);
   ASSERT_EQ(less.size(), 1U);
   EXPECT_EQ(less[0].severity, Severity::notice);
+  const auto later = found(5e6, 5e6, 0.5e9);
+  ASSERT_EQ(later.size(), 1U);
+  EXPECT_EQ(later[0].severity, Severity::notice) << "a service answers as many requests, but each of them later";
 }
 
 TEST(RuleUnexplained, TellsClearChangesBeforeLevelsThatHardlyMove) {
