@@ -235,11 +235,12 @@ def imports(lab, _victim: int, modules: float):
 @contextlib.contextmanager
 def slow_imports(lab, victim: int, requests: float):
     """The same, from a disk that answers so many requests a second of all ranks together: these share a group."""
+    counters: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
-        for i in range(lab.count):
-            stack.enter_context(disk_limit(lab, i, "iops", requests, "io_serviced"))
-        with imports(lab, victim, 40) as counters:
+        limits = [stack.enter_context(disk_limit(lab, i, "iops", requests, "io_serviced")) for i in range(lab.count)]
+        with imports(lab, victim, 40) as imported:
             yield counters
+    counters |= imported | limits[0]
 
 
 def to_the_end(fault):
