@@ -122,7 +122,7 @@ SCENARIOS = {
     "swap": Scenario("half of the job's memory must go to a swap file and back", swap, 60, "memory",
                      ("storage", "process"), "mem.swap_activity", workloads=("stream",), nodes=1, setting=memory_group,
                      outside=0.8),
-    "swap_out": Scenario("look-alike of swap: idle memory of others goes to swap and stays there", swap_out, 400,
+    "swap_out": Scenario("look-alike of swap: idle memory of others goes to swap and stays there", swap_out, 100,
                          workloads=STEADY, nodes=1, outside=0.5),
     "thrash": Scenario("the job's file no longer fits into its memory limit", memory_limit, 60, "memory",
                        ("storage", "process"), "mem.reclaim_thrash", workloads=("scan",), nodes=1, setting=memory_group),
