@@ -101,7 +101,7 @@ TEST(CallPace, RestsForSixteenRequestsAtMost) {
 TEST(CallPace, IsStatedByTheFamiliesOfTheTrace) {
   constexpr FamilyTable kTables[] = {{.path = "gpu/fast"}, {.path = "gpu/slow"}};
   TraceSink sink;
-  GpuRows(kTables).open(sink, 1, seconds(1), seconds(10));
+  GpuRows(kTables).open(sink, "gpu/slow", seconds(1), seconds(10));
   EXPECT_EQ(sink.find("gpu/fast")->spec().longest_rest, seconds(20));
   EXPECT_EQ(sink.find("gpu/slow")->spec().longest_rest, seconds(200));
   EXPECT_GT(CallPace::kLongestGap, CallPace::kLongestRest);
