@@ -35,7 +35,10 @@ npm_packages() {  # into build/npm; without npm or its registry, tests that need
   say "installing the packages of tests/package.json"
   mkdir -p "$folder"
   cp tests/.npmrc tests/package.json tests/package-lock.json "$folder"
-  if (cd "$folder" && timeout 180 npm ci --silent --fetch-retries=1 --fetch-timeout=30000 </dev/null); then
+  (cd "$folder" && exec timeout 180 npm ci --silent --fetch-retries=1 --fetch-timeout=30000 </dev/null) &
+  local install=$!
+  trap 'kill "$install" 2>/dev/null; exit' TERM
+  if wait "$install"; then
     cp tests/package-lock.json "$folder/installed.json"
   else
     echo "tests: npm could not install them, so some tests will be skipped"
@@ -44,6 +47,7 @@ npm_packages() {  # into build/npm; without npm or its registry, tests that need
 }
 npm_packages &  # beside the first build
 npm=$!
+trap 'kill "$npm" 2>/dev/null || true' EXIT  # a build that fails leaves it to nobody
 
 configure() {  # configure NAME CMAKE-OPTION...
   local name="$1"
@@ -82,6 +86,7 @@ configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO
   -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc $once
 ninja -C "$root/gcc"
 wait "$npm"
+trap - EXIT
 if [ "${1:-}" = --lab ]; then
   say "laboratory: itself"
   REVEAL_BUILD="$(realpath "$root/gcc")" bash tests/lab/lab_test.sh || exit

@@ -56,6 +56,7 @@ constexpr auto kAnalysisLimit = 900s;  // the same with the analysis of a long t
 constexpr auto kLedgerLimit = 10s;     // for a line of this node's ledger, after all that
 constexpr char kMuchToDo = '*';        // instead of the usual byte of a deliverer
 constexpr auto kKillLimit = 1s;
+constexpr auto kDetachLimit = 20s;  // for the call server: on a node full of ranks it has thousands of functions
 constexpr int kLowestPriority = 19;
 constexpr int kMostSamplers = 3;     // it is started again if it fails or is killed while the job goes on
 constexpr auto kLongRecording = 1h;  // failures before one as long do not count any more
@@ -332,7 +333,7 @@ class Broker {
       static_cast<void>(wait_for(sampler, signals_, kKillLimit));
     }
     // It has ended with the sampler, unless it hangs: then it detaches everything first.
-    if (call_server_.signal(SIGALRM) && !wait_for(call_server_, signals_, kKillLimit)) call_server_.kill(kKillLimit);
+    if (call_server_.signal(SIGALRM) && !wait_for(call_server_, signals_, kDetachLimit)) call_server_.kill(kKillLimit);
     return end_of(sampler).value_or(128 + SIGKILL);
   }
 

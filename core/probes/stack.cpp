@@ -80,8 +80,9 @@ class StackProbe final : public Probe {
 
   void sample() noexcept override try {
     for (Family* family : families_) family->begin();
-    take(child_->answer());  // one that came late
-    if (ask()) take(child_->answer_within(kForCounts));
+    bool answered = take(child_->answer());  // one that came late
+    if (ask()) answered = take(child_->answer_within(kForCounts)) || answered;
+    if (answered) look_for_copies();
     if (child_->state() == AskedChild::State::lost) miss_steps("the probe's process was killed");
     for (Family* family : families_) family->commit();
   } catch (const std::exception& error) {  // no memory
@@ -116,9 +117,14 @@ class StackProbe final : public Probe {
   static constexpr std::size_t kMostCodes = 16;  // errors of a function
   static constexpr std::size_t kMostCopies = 64;
 
+  using ProcessKey = std::pair<int, std::int64_t>;  // its number and its start
+
   struct Place {
     std::string instance;
     std::array<std::int32_t, kColumns.size()> channels{};
+    std::int64_t calls = 0;
+    ProcessKey caller = {};  // made the newest calls
+    bool counted = false;    // by the newest answer
     std::int64_t errors = 0;
     std::map<std::int64_t, std::int64_t> codes = {};  // calls by status
   };
@@ -136,7 +142,8 @@ class StackProbe final : public Probe {
     std::string instance;
     int pid = 0;
     std::int64_t start_ticks = 0;
-    bool late = false;  // its earlier calls are not counted
+    bool late = false;   // its earlier calls are not counted
+    bool fresh = false;  // the next counts may be those of the one before
   };
 
   /// From now on the count of steps is too low. Reported once.
@@ -152,7 +159,8 @@ class StackProbe final : public Probe {
       occupants_.push_back({.instance = slot.instance});
       known = occupants_.end() - 1;
     }
-    if (known->pid == slot.pid && known->start_ticks == slot.start_ticks) return;
+    known->fresh = known->pid != slot.pid || known->start_ticks != slot.start_ticks;
+    if (!known->fresh) return;
     const JobProcess* before = context_.job->find(known->pid);
     const bool had_steps = std::any_of(clocks_.begin(), clocks_.end(), [&slot](const Clock& clock) {
       return clock.instance == slot.instance && clock.steps > 0;
@@ -183,21 +191,22 @@ class StackProbe final : public Probe {
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
                   std::to_string(cpu_ns) + '\n';
     }
-    look_for_copies();
     return child_->ask(request_);
   }
 
   /// A process that a measured one forked has copies of its breakpoints. Without a place of its own, its calls stop at
-  /// these, and nothing counts them.
+  /// these, and nothing counts them. One that is seen in a single row is about to execute another program, or to get
+  /// its place.
   void look_for_copies() {
     copied_.clear();
     for (const ProcessSlot& slot : context_.slots->slots()) {
       const auto is_its = [&slot](const Place& place) {
-        return place.instance.starts_with(slot.instance) && place.instance[slot.instance.size()] == '/';
+        return place.counted && place.caller == ProcessKey(slot.pid, slot.start_ticks);
       };
       if (slot.process != nullptr && std::any_of(places_.begin(), places_.end(), is_its)) copied_.push_back(slot.pid);
     }
     const std::size_t measured = copied_.size();
+    const std::set<ProcessKey> before = std::exchange(copies_, {});
     const auto has_place = [this](int pid) {
       const auto& slots = context_.slots->slots();
       return std::any_of(slots.begin(), slots.end(), [pid](const ProcessSlot& slot) { return slot.pid == pid; });
@@ -205,15 +214,23 @@ class StackProbe final : public Probe {
     const auto is_copied = [this](int pid) { return std::find(copied_.begin(), copied_.end(), pid) != copied_.end(); };
     for (const auto& process : context_.job->processes()) {  // parents come before their children
       if ((process->stat.flags & kForkedOnly) == 0 || copied_.size() == measured + kMostCopies) continue;
-      if (is_copied(process->stat.parent) && !has_place(process->pid)) copied_.push_back(process->pid);
+      if (!is_copied(process->stat.parent) || has_place(process->pid)) continue;
+      copied_.push_back(process->pid);
+      copies_.emplace(process->pid, process->start_ticks);
     }
-    most_copies_ = std::max(most_copies_, copied_.size() - measured);
+    const auto stays = std::count_if(copies_.begin(), copies_.end(),
+                                     [&before](const ProcessKey& copy) { return before.contains(copy); });
+    most_copies_ = std::max(most_copies_, static_cast<std::size_t>(stays));
   }
 
-  void take(std::string_view answer) {
+  /// False if it is no answer with counts.
+  bool take(std::string_view answer) {
     std::string_view line;
     bool any = false;
     new_notes_.clear();
+    if (!answer.empty()) {
+      for (Place& place : places_) place.counted = false;
+    }
     for (Clock& clock : clocks_) clock.sum_ns = clock.ended = 0;
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
@@ -231,6 +248,7 @@ class StackProbe final : public Probe {
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
+    return any;
   }
 
   void take_functions(std::string_view line) {
@@ -262,6 +280,7 @@ class StackProbe final : public Probe {
     const std::string_view function = cut_word(line);
     Place* place = place_of(process, function);
     if (place == nullptr) return;
+    place->counted = true;
     for (std::size_t i = 0; i < kColumns.size(); ++i) {
       std::int64_t value = 0;
       if (!parse_counter(cut_word(line), value)) continue;
@@ -270,7 +289,15 @@ class StackProbe final : public Probe {
       // They are counted from the moment in which they were attached.
       if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
       family.set(channel, value);
+      if (i == 0 && value > std::exchange(place->calls, value)) tell_caller(*place, process);
       if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, line);
+    }
+  }
+
+  /// The sums of an instance go on over its processes: only growth is by the one that is measured now.
+  void tell_caller(Place& place, std::string_view process) const {
+    for (const Occupant& each : occupants_) {
+      if (each.instance == process && !each.fresh) place.caller = {each.pid, each.start_ticks};
     }
   }
 
@@ -414,7 +441,8 @@ class StackProbe final : public Probe {
   std::vector<Clock> clocks_;
   std::map<std::string, std::int32_t, std::less<>> communication_;  // channels by process
   std::vector<Occupant> occupants_;
-  std::vector<int> copied_;  // measured processes, and those that were forked from them
+  std::vector<int> copied_;      // measured processes, and those that were forked from them
+  std::set<ProcessKey> copies_;  // the latter, in the newest row
   std::size_t most_copies_ = 0;
   std::string request_;
   std::string functions_;

@@ -204,7 +204,7 @@ constexpr const std::uint64_t* kCalibratedOptions[] = {kCalibratedContext};
 
 }  // namespace
 
-void close_call_links() noexcept {
+void close_call_links(void (*closed)() noexcept) noexcept {
   const int end = most_descriptors();
   for (int file = 0; file < end; ++file) {
     std::array<char, 32> path{};
@@ -212,7 +212,9 @@ void close_call_links() noexcept {
     std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", file);
     const ssize_t length = ::readlink(path.data(), name.data(), name.size());
     const std::string_view kind(name.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    if (kind.starts_with("anon_inode:bpf") || kind.starts_with("anon_inode:[perf_event]")) ::close(file);
+    if (!kind.starts_with("anon_inode:bpf") && !kind.starts_with("anon_inode:[perf_event]")) continue;
+    ::close(file);
+    if (closed != nullptr) closed();
   }
 }
 

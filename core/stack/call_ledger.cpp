@@ -161,9 +161,15 @@ void CallLedger::rest(std::size_t function, std::string why) {
   turns.why = std::move(why);
 }
 
-void CallLedger::announce(std::size_t function) {
+void CallLedger::announce(std::span<const std::size_t> functions) {
   const std::lock_guard lock(mutex_);
-  turns_[function].announced = true;
+  for (const std::size_t function : functions) turns_[function].announced = true;
+}
+
+bool CallLedger::is_told(std::size_t function) const {
+  const std::lock_guard lock(mutex_);
+  const auto turns = turns_.find(function);
+  return turns != turns_.end() && turns->second.told;
 }
 
 void CallLedger::resume(std::size_t function) {
@@ -171,6 +177,7 @@ void CallLedger::resume(std::size_t function) {
   Turns& turns = turns_[function];
   turns.rested_ns += read_clock(CLOCK_MONOTONIC) - turns.rest_begin_ns;
   turns.rest_begin_ns = 0;
+  turns.announced = turns.told = false;
 }
 
 /// The step under way began while it rested.
@@ -263,7 +270,7 @@ std::string CallLedger::answer() {
       if (sum.calls > 0) append_count(counts, name, function, row, sum, pending);
     }
   }
-  for (auto& [function, turns] : turns_) turns.announced = false;
+  for (auto& [function, turns] : turns_) turns.told = std::exchange(turns.announced, false);
   append_notes(text, unsized, untimed);
   std::string_view rest = counts;
   std::string_view line;

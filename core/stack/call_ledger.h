@@ -48,9 +48,11 @@ class CallLedger {
   /// The function is about to be detached in all processes: what it counts from now on belongs to no row, until it is
   /// attached again after resume(). `why` is told with the part of the time in which it was counted.
   void rest(std::size_t function, std::string why);
-  /// It is attached again after the next answer, which has its sums once more: what is counted then is counted from the
-  /// row of that answer on.
-  void announce(std::size_t function);
+  /// These are to be attached again: the next answer has their sums once more. What they count is of the time since the
+  /// row of that answer only if they are attached before another one, while is_told().
+  void announce(std::span<const std::size_t> functions);
+  /// The newest answer had its sums because it was announced.
+  [[nodiscard]] bool is_told(std::size_t function) const;
   void resume(std::size_t function);
   [[nodiscard]] bool rests(std::size_t function) const;
 
@@ -112,6 +114,7 @@ class CallLedger {
     std::int64_t rested_ns = 0;      // in rests that are over
     std::int64_t rest_begin_ns = 0;  // 0: it does not rest
     bool announced = false;          // the next answer has its sums, though it rests
+    bool told = false;               // the newest answer had them
     std::string why;                 // reason of the last rest; "": there was none
   };
 

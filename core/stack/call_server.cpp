@@ -229,10 +229,12 @@ class EndByAlarm {
     }
     if (over_) return;
     ::pthread_sigmask(SIG_UNBLOCK, &alarms_, nullptr);
-    ::alarm(1);  // where the kernel lets nothing be detached meanwhile
-    close_call_links();
+    end_soon();
+    close_call_links(end_soon);
     ::raise(SIGALRM);
   }
+  /// Where the kernel lets nothing be detached meanwhile. There may be thousands of links: each has the time anew.
+  static void end_soon() noexcept { ::alarm(1); }
 
   sigset_t alarms_{}, before_{};
   std::atomic<bool> over_ = false;
@@ -258,6 +260,8 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
       if (files[0]) ::alarm(limits.with_a_file);
       goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
     }
+    // Once EndByAlarm's thread detaches, this takes away its alarm, too. That is needed only while this thread hangs,
+    // and then it does not come here.
     ::alarm(0);
   }
   return 0;

@@ -144,10 +144,15 @@ class StackWatch {
         wanted_.push_back(std::move(wanted));
       }
       tell_ended(before);
+    }
+    // First of all: a function that is attached again has to be attached behind the answer that has its sums.
+    std::string answer = ledger_.answer();
+    {
+      const std::lock_guard lock(mutex_);
       asked_ = true;
     }
     wake_.notify_one();
-    return ledger_.answer();
+    return answer;
   }
 
  private:
@@ -372,13 +377,18 @@ class StackWatch {
     budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
   }
 
-  /// Once a round: a turn begins in the round after it is due, behind the answer with which its counts begin. The
-  /// libraries are looked into again, as after a function was refused.
+  /// Once a round: a turn begins behind the answer with which its counts begin. Where answers were given since, as in a
+  /// slow round, it is announced again. The libraries are looked into again, as after a function was refused.
   void begin_turns() {
-    const std::vector<std::size_t> due = std::exchange(due_, budget_.next_turn());
-    for (const std::size_t function : due_) ledger_.announce(function);
-    for (const std::size_t function : due) ledger_.resume(function);
-    if (due.empty()) return;
+    const auto resumed = std::erase_if(due_, [this](std::size_t function) {
+      if (!ledger_.is_told(function)) return false;
+      ledger_.resume(function);
+      return true;
+    });
+    const std::vector<std::size_t> more = budget_.next_turn();
+    due_.insert(due_.end(), more.begin(), more.end());
+    ledger_.announce(due_);
+    if (resumed == 0) return;
     for (Tracked& tracked : tracked_) {
       tracked.mappings.clear();
       tracked.next_look_ns = 0;
@@ -403,7 +413,7 @@ class StackWatch {
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
   CallBudget budget_{resting_order()};
-  std::vector<std::size_t> due_;  // functions whose turn begins in the next round
+  std::vector<std::size_t> due_;  // functions whose turn begins once they are told
   std::jthread thread_;           // last: it uses everything above
 };
 

@@ -14,15 +14,13 @@ namespace reveal {
 /// line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
-///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."  not of a function
-///   that
-///       rests, but once before it is attached again
+///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."  while it rests, only
+///       in the answer before it is attached again
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
 ///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN LAST"  a collective that is kept by itself, with its
-///   communicator
-///       (ORDER from 0) and its number on that, from 1; RANKS and ID are 0 where they are not known; LAST is 1 where
-///       the process has ended
+///       communicator (ORDER from 0) and its number on that, from 1; RANKS and ID are 0 where they are not known; LAST
+///       is 1 where the process has ended
 ///   "standing INSTANCE comm=ORDER ..."  the newest collectives on one of its communicators, once no other has come
 ///       for long
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the

@@ -80,11 +80,10 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "name", ConfigForm::text, "", "Compare with earlier runs of this name. Default: of the same command"},
     {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
     {"run", "stack", ConfigForm::truth, "false",
-     "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
-     "root, or CAP_BPF and CAP_PERFMON. A call takes one to two microseconds longer; functions for which that is more "
-     "than .5 % of the cpu time are counted in turns, so that it is no more on average. Also records, once a second, "
-     "the "
-     "line that each Python program executes; this part needs no privilege"},
+     "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. "
+     "Needs root, or CAP_BPF and CAP_PERFMON. A call takes one to two microseconds longer; functions for which that "
+     "is more than .5 % of the cpu time are counted in turns, so that it is no more on average. Also records, once "
+     "a second, the line that each Python program executes; this part needs no privilege"},
     {"run", "intervene", ConfigForm::truth, "true",
      "Let reveal change the running job where the site allows it ([intervention])"},
     {"run", "faster_reading", ConfigForm::truth, "true",

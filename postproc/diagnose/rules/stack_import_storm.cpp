@@ -18,11 +18,11 @@ constexpr std::string_view kImports = "/python.import";
 
 struct Imports {
   std::string process;
+  Interval at;  // with nearly all of them; what follows is of this interval
   double seconds = 0;
   double modules = 0;
   double cpus = kNaN;  // used meanwhile
   double waited = 0;   // cpus that it waited for meanwhile
-  Interval at;         // with nearly all of them
 };
 
 /// The moments in which modules were imported: the time of an import is counted when the outermost one ends.
@@ -73,21 +73,23 @@ double mean_in(std::span<const double> series, const std::vector<bool>& moments)
   return count > 0 ? sum / count : kNaN;
 }
 
-double sum_of(std::span<const double> series) {
+double sum_in(std::span<const double> series, Interval at) {
   double sum = 0;
-  for (const double value : series) sum += std::isnan(value) ? 0 : value;
+  for (const double value : series.subspan(at.begin, at.length())) sum += std::isnan(value) ? 0 : value;
   return sum;
 }
 
 Imports imports_of(const RuleContext& context, std::size_t channel) {
   const std::string& instance = context.telemetry.channels[channel].instance;
   const std::span<const double> time = context.telemetry.series(channel);
-  Imports all{.process = instance.substr(0, instance.size() - kImports.size()), .seconds = 1e-9 * sum_of(time)};
-  const std::vector<bool> moments = moments_of(context, time);
+  Imports all{.process = instance.substr(0, instance.size() - kImports.size())};
+  std::vector<bool> moments = moments_of(context, time);
   all.at = main_part(moments);
   if (all.at.length() == 0) return all;
+  for (std::size_t t = 0; t < moments.size(); ++t) moments[t] = moments[t] && t >= all.at.begin && t < all.at.end;
+  all.seconds = 1e-9 * sum_in(time, all.at);
   for (const std::size_t calls : context.channels("stack.calls", instance)) {
-    all.modules = sum_of(context.telemetry.series(calls));
+    all.modules = sum_in(context.telemetry.series(calls), all.at);
   }
   for (const std::size_t cpu : context.channels("process.cpu_time", all.process)) {
     all.cpus = mean_in(channel_rate(context, cpu, 1e-9, "cpus").values, moments);
@@ -123,7 +125,9 @@ std::vector<Finding> check(const RuleContext& context) {
   Finding finding = finding_at(context, worst->at);
   finding.confidence = Confidence::likely;
   for (const Imports& each : found) finding.instances.push_back(each.process);
-  set_most_loss(context, finding, std::min(worst->seconds, job_seconds(context)),
+  // Threads may import side by side.
+  const double longest = static_cast<double>(worst->at.length()) * context.telemetry.step_seconds;
+  set_most_loss(context, finding, std::min(worst->seconds, longest),
                 fmt::format("time of the imports of {}", context.rank_name(worst->process)));
   finding.evidence.push_back(fact(context, "stack.time", worst->process + std::string(kImports), "time of imports",
                                   four_digits(1e9 * worst->seconds), std::nullopt, "ns"));

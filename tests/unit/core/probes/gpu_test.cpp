@@ -59,6 +59,7 @@ class GpuBench {
   bool until(const Condition& condition) {
     return sample_until(*this, condition);
   }
+  [[nodiscard]] const TraceSink& sink() const { return sink_; }
   [[nodiscard]] Coverage coverage() const { return sampler_->coverage().front(); }
   [[nodiscard]] std::string fact(const std::string& key) const {
     for (const auto& [name, value] : sampler_->facts()) {
@@ -106,6 +107,15 @@ TEST(Gpu, MeasuresInBaseUnitsWhatTheDriverKnows) {
   EXPECT_EQ(bench.value("gpu/states", "gpu.remap_pending", "gpu0"), 1);
   EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu0/link1"), 0);
   EXPECT_EQ(bench.value("gpu/errors", "nvlink.crc_errors", "gpu0/link1"), 10);
+}
+
+// A path that names no family would make all of them fast.
+TEST(Gpu, ReadsTheFamiliesThatChangeSlowlyEveryTenSeconds) {
+  const GpuBench bench(kTwoGpus);
+  ASSERT_EQ(bench.coverage().state, Coverage::State::ok) << bench.coverage().reason;
+  for (const char* path : {"gpu/activity", "gpu/energy"}) ASSERT_NE(bench.sink().find(path), nullptr) << path;
+  EXPECT_LT(bench.sink().find("gpu/activity")->spec().period, std::chrono::seconds(10));
+  EXPECT_EQ(bench.sink().find("gpu/energy")->spec().period, std::chrono::seconds(10));
 }
 
 TEST(Gpu, HasNoValueForWhatTheDriverDoesNotSupport) {

@@ -108,10 +108,12 @@ class CrowdedJob {
   static constexpr int kSeconds = 30;
   static constexpr int kBusyFrom = 12;  // it has its place within ten seconds
 
-  /// `flags`: flags of all processes but the first, their parent.
-  explicit CrowdedJob(const std::function<std::string(int second)>& answer, std::int64_t flags = 0) : flags_(flags) {
+  /// `flags`: flags of all processes but the first, their parent, in the rows from `from` on, so many of them.
+  explicit CrowdedJob(const std::function<std::string(int second)>& answer, std::int64_t flags = 0, int from = 0,
+                      int rows = kSeconds)
+      : flags_(flags), from_(from), rows_(rows) {
     host_.process(kFirst, 1, "train", 0, 0);
-    for (int pid = kFirst + 1; pid <= kLast; ++pid) child(pid, 0);
+    write_children(0);
     host_.last_pid(kLast);
     record(answer);
     KernelTree fs(host_.root() / "record");
@@ -147,7 +149,12 @@ class CrowdedJob {
   static constexpr int kFirst = 100;
   static constexpr int kLast = 116;
 
-  void child(int pid, int user) const { host_.process(pid, kFirst, "train", user, 0, 0, 100, flags_); }
+  void write_children(int second) const {
+    const std::int64_t flags = second >= from_ && second < from_ + rows_ ? flags_ : 0;
+    for (int pid = kFirst + 1; pid <= kLast; ++pid) {
+      host_.process(pid, kFirst, "train", pid == kLast && second >= kBusyFrom ? 5000 : 0, 0, 0, 100, flags);
+    }
+  }
 
   static TickTime time_of(int second) { return {(second + 1) * kSecond, (second + 1'700'000'000) * kSecond}; }
 
@@ -160,7 +167,7 @@ class CrowdedJob {
     Sampler sampler(fs, sink, {.probes = {"process"}, .job = JobSource{.pid = kFirst}}, time_of(0));
     sampler.look_first();
     for (int second = 1; second <= kSeconds; ++second) {
-      if (second == kBusyFrom) child(kLast, 5000);
+      write_children(second);
       fs.mark_tick(time_of(second));
       sampler.sample({.time = time_of(second), .number = 0});
       static_cast<void>(fs.fact("@stack", [&] { return answer(second); }));
@@ -170,6 +177,7 @@ class CrowdedJob {
 
   TestHost host_;
   std::int64_t flags_;
+  int from_, rows_;
   Coverage coverage_;
   std::vector<Event> events_;
 };
@@ -208,7 +216,7 @@ TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
 
 // They have copies of its breakpoints.
 TEST(StackOfACrowdedJob, SaysThatForkedProcessesWithoutAPlaceAreInNoBudget) {
-  const auto counts = [](int) { return kClockOnly + std::string("count slot0 f 5\n"); };
+  const auto counts = [](int second) { return kClockOnly + ("count slot0 f " + std::to_string(second) + '\n'); };
   EXPECT_EQ(
       CrowdedJob(counts, kForkedOnly).coverage().reason,
       "calls of processes that measured ones forked are in no count and not in the limit of .5 %: 1 at once had no "
@@ -216,6 +224,14 @@ TEST(StackOfACrowdedJob, SaysThatForkedProcessesWithoutAPlaceAreInNoBudget) {
   EXPECT_EQ(CrowdedJob(counts).coverage().reason, "") << "they execute a program of their own";
   const auto none = [](int) { return std::string(kClockOnly); };
   EXPECT_EQ(CrowdedJob(none, kForkedOnly).coverage().reason, "") << "their parent calls nothing that is counted";
+  const auto earlier = [](int) { return kClockOnly + std::string("count slot0 f 5\n"); };
+  EXPECT_EQ(CrowdedJob(earlier, kForkedOnly).coverage().reason, "") << "by an earlier process in that place";
+  const auto first = [](int second) {
+    return kClockOnly + (second < 4 ? "count slot0 f " + std::to_string(second) + '\n' : "");
+  };
+  EXPECT_EQ(CrowdedJob(first, kForkedOnly, 5).coverage().reason, "") << "the function rests, so it has no breakpoint";
+  EXPECT_EQ(CrowdedJob(counts, kForkedOnly, 5, 1).coverage().reason, "") << "it executes a program a moment later";
+  EXPECT_NE(CrowdedJob(counts, kForkedOnly, 5, 2).coverage().reason, "");
 }
 
 TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfEachRank) {

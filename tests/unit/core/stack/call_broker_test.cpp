@@ -97,8 +97,8 @@ class Caller {
     EXPECT_EQ(::write(order_.write.get(), &kNever, sizeof kNever), static_cast<ssize_t>(sizeof kNever));
   }
   [[nodiscard]] bool probed() const { return call(0) == 0xcc; }
-  [[nodiscard]] bool comes_to_be_probed(bool wanted) const {
-    for (int i = 0; i < 1000; ++i) {
+  [[nodiscard]] bool comes_to_be_probed(bool wanted, int looks = 1000) const {
+    for (int i = 0; i < looks; ++i) {
       if (probed() == wanted) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -623,6 +623,39 @@ TEST_F(CallRequests, LeaveNothingAttachedByASignalWhileAFileSystemDoesNotAnswer)
     ASSERT_TRUE(hung.comes_to_be_asked());
     EXPECT_TRUE(server_.signal(SIGALRM));
     EXPECT_TRUE(caller.comes_to_be_probed(false));
+  }
+  const std::optional<int> end = server_.wait(std::chrono::seconds(10));
+  EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
+}
+
+// To detach takes some ten milliseconds for each of them: longer than a second for all.
+TEST_F(CallRequests, LeaveNothingOfManyLinksAttachedByASignalWhileAFileSystemDoesNotAnswer) {
+  constexpr int kLinks = 150;
+  constexpr int kLooks = 12'000;  // each of five milliseconds
+  const Caller caller;
+  take_in(caller);
+  serve({.attaching = 600, .with_a_file = 600});
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  int links = 0;
+  int error = 0;
+  while (links < kLinks && error == 0) {
+    error = error_of(*asked, caller.pid(), library_, offset_);
+    if (error == 0) ++links;
+  }
+  EXPECT_TRUE(error == 0 || error == EMFILE) << std::strerror(error);  // few open files are allowed here
+  ASSERT_GT(links, 0);
+  EXPECT_TRUE(caller.probed());
+  {
+    const HungFileSystem hung;
+    if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
+    CallQuestion question{
+        .what = CallRequest::attach, .pid = caller.pid(), .timed = 1, .point = {.offset = offset_, .index = index_}};
+    const int file = hung.file().get();
+    ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets_.sampler.get(), std::span(&file, 1)));
+    ASSERT_TRUE(hung.comes_to_be_asked());
+    EXPECT_TRUE(server_.signal(SIGALRM));
+    EXPECT_TRUE(caller.comes_to_be_probed(false, kLooks)) << links << " links";
   }
   const std::optional<int> end = server_.wait(std::chrono::seconds(10));
   EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -214,12 +215,20 @@ TEST(Stack, TellsTheSumsOfAFunctionOnceBeforeItIsCountedAgain) {
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3}), 0);
   counted->rest("ncclAllReduce");
   EXPECT_EQ(line(), "");
-  counted->ledger.announce(number_of("ncclAllReduce"));
+  const std::array<std::size_t, 1> due = {number_of("ncclAllReduce")};
+  counted->ledger.announce(due);
+  EXPECT_FALSE(counted->ledger.is_told(due[0]));
   const std::string announced = line();
+  EXPECT_TRUE(counted->ledger.is_told(due[0]));
   EXPECT_TRUE(announced.starts_with("count rank0 ncclAllReduce 3 ")) << announced;
   EXPECT_NE(announced.find(" - - 0 0"), std::string::npos) << "its longest call is none of this time: " << announced;
   EXPECT_EQ(line(), "");
-  counted->ledger.resume(number_of("ncclAllReduce"));
+  EXPECT_FALSE(counted->ledger.is_told(due[0])) << "not by the newest answer";
+  counted->ledger.announce(due);
+  EXPECT_EQ(line(), announced) << "it was not attached in time";
+  EXPECT_TRUE(counted->ledger.is_told(due[0]));
+  counted->ledger.resume(due[0]);
+  EXPECT_FALSE(counted->ledger.is_told(due[0])) << "its next rest begins anew";
   EXPECT_EQ(line(), "") << "it is not attached yet";
   counted->attach("libnccl.so.2", "ncclAllReduce");
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);

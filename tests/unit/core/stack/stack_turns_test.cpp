@@ -117,6 +117,24 @@ TEST(StackTurns, CountAFunctionAgainWhenItsCostIsEarned) {
   }));
 }
 
+// Without another request: between two answers, one of which would lack its sums, the first calls would be spread over
+// a time in which none were counted.
+TEST(StackTurns, BeginRightBehindTheAnswerThatHasTheSums) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  EXPECT_NO_FAILURE(status_of([&](Requests& worker) {
+    if (!makes_rest(worker, toy)) return 1;
+    worker.use(100);
+    if (!worker.comes_to(toy.pid(), [&] { return worker.has("count rank0 ncclAllReduce "); })) return 2;
+    if (worker.counts("ncclAllReduce")) return 3;
+    for (int i = 0; i < 2000 && !toy.probed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (!toy.probed()) return 4;
+    static_cast<void>(toy.ask({.call = Call::reduce, .times = 7}));
+    const std::string count = "count rank0 ncclAllReduce " + std::to_string(kDear + 7) + ' ';
+    return worker.comes_to(toy.pid(), [&] { return worker.has(count); }) ? 0 : 5;
+  }));
+}
+
 TEST(StackTurns, SurviveTheEndOfAProcessMeanwhile) {
   ToyProcess first;
   const ToyProcess second;

@@ -84,8 +84,11 @@ R importing(double seconds, double cpus, double seconds_at_start = 0) {
       return 1e9 * (second >= 40 && second < 41 ? seconds : early);
     };
     node.counter("stack.time", instance, time, "rank");
-    node.counter(
-        "stack.calls", instance, [](double second) { return second >= 40 && second < 41 ? 1500.0 : 0; }, "rank");
+    const R::Course modules = [=](double second) {
+      const double early = second >= 3 && second < 4 && seconds_at_start > 0 ? 90 : 0;
+      return second >= 40 && second < 41 ? 1500 : early;
+    };
+    node.counter("stack.calls", instance, modules, "rank");
     node.counter(
         "process.cpu_time", process, [=](double second) { return second < 41 ? cpus * 1e9 : 1e9; }, "rank");
   }
@@ -111,6 +114,10 @@ TEST(RuleStackImportStorm, LeavesOutTheFewModulesOfTheStart) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 11, 1);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 41, 1);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 1) << "no more than the interval is long";
+  const auto alone = importing(30, 0.1).findings("stack.import_storm");
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(found[0].sentence, alone[0].sentence) << "time and modules are those of the interval";
 }
 
 TEST(RuleStackImportStorm, IsSilentOnWhatJobsDo) {
