@@ -52,7 +52,7 @@ struct Tally {
   double of_seconds = 0;
 };
 
-struct Group {
+struct TimeGroup {
   const char* name = "";
   Tally recorded = {};
   Tally decided = {};
@@ -166,7 +166,7 @@ void count(Tally& tally, const std::vector<Span>& faster, const std::vector<Span
   tally.onsets += onsets;
 }
 
-void count(Group& group, const Node& node, const std::vector<Span>& times) {
+void count(TimeGroup& group, const Node& node, const std::vector<Span>& times) {
   count(group.recorded, node.recorded, times);
   count(group.decided, node.decided, times);
 }
@@ -180,10 +180,10 @@ void print(const char* name, const char* build, const Tally& tally) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Group nothing{.name = "nothing begins"};
-  Group alike{.name = "what begins is no fault"};
-  Group fault{.name = "in faults"};
-  Group outside{.name = "outside of faults"};
+  TimeGroup nothing{.name = "nothing begins"};
+  TimeGroup alike{.name = "what begins is no fault"};
+  TimeGroup fault{.name = "in faults"};
+  TimeGroup outside{.name = "outside of faults"};
   for (int i = 1; i < argc; ++i) {
     const std::filesystem::path run = argv[i];
     try {
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "{}: {}\n", run.string(), error.what());
     }
   }
-  for (const Group& group : {nothing, alike, fault, outside}) {
+  for (const TimeGroup& group : {nothing, alike, fault, outside}) {
     print(group.name, "recorded", group.recorded);
     print("", "this build", group.decided);
   }
