@@ -102,21 +102,21 @@ TEST(CausalLinks, AllowForTheTimeBetweenReadingsOfHeat) {
 }
 
 TEST(CausalLinks, LeadFromReadsAndInterruptsToTheClock) {
-  const std::string clock = "cpu.freq_oscillation";
+  const std::string effect = "cpu.freq_oscillation";
   for (const char* cause : {"io.local_disk_saturated", "io.slow_reads", "node.noisy_neighbour",
                             "irq.softirq_saturation", "irq.imbalance"}) {
     const Finding before = seen(cause, 20, 44, Severity::warning, 8);
-    const auto found = linked({seen(clock, 21, 46), before});
-    EXPECT_EQ(with_id(found, clock).first_cause, cause);
+    const auto found = linked({seen(effect, 21, 46), before});
+    EXPECT_EQ(with_id(found, effect).first_cause, cause);
     const Finding& first = with_id(found, cause);
     EXPECT_EQ(first.first_cause, "");
     EXPECT_TRUE(first.sentence.starts_with(std::string(cause) + " was seen. This led to cpu clocks that changed with"))
         << first.sentence;
-    EXPECT_EQ(cause_of({seen(clock, 16.5, 45), before}, clock), cause) << "a clock shows in the seconds around it";
-    EXPECT_EQ(cause_of({seen(clock, 10, 44), before}, clock), "") << cause << " came later";
-    EXPECT_EQ(cause_of({seen(clock, 36, 44), before}, clock), "") << cause << " began long before";
-    EXPECT_EQ(cause_of({seen(clock, 70, 90), before}, clock), "") << cause << " was over";
-    EXPECT_EQ(cause_of({seen(clock, 21, 46, Severity::notice, {}, "n2"), before}, clock), "") << "another node";
+    EXPECT_EQ(cause_of({seen(effect, 16.5, 45), before}, effect), cause) << "a clock shows in the seconds around it";
+    EXPECT_EQ(cause_of({seen(effect, 10, 44), before}, effect), "") << cause << " came later";
+    EXPECT_EQ(cause_of({seen(effect, 36, 44), before}, effect), "") << cause << " began long before";
+    EXPECT_EQ(cause_of({seen(effect, 70, 90), before}, effect), "") << cause << " was over";
+    EXPECT_EQ(cause_of({seen(effect, 21, 46, Severity::notice, {}, "n2"), before}, effect), "") << "another node";
   }
 }
 
