@@ -258,26 +258,34 @@ std::vector<WorkCourse> work_of(const Trends& trends, std::size_t member) {
   return work;
 }
 
-/// Whether this is true of the pace of each member, which is its work or the bytes that it sent.
-template <typename Question>
-bool is_true_of_all(const Trends& trends, Interval at, const Question& question) {
+/// The work, and the bytes that the node sent.
+std::vector<WorkCourse> work_and_traffic_of(const Trends& trends, std::size_t member) {
+  std::vector<WorkCourse> work = work_of(trends, member);
+  auto sent = on_points(*trends.nodes[member], kSentByNode, trends, trends.points());
+  if (!sent.empty()) work.push_back({"send", std::move(sent)});
+  return work;
+}
+
+/// Whether this is true of the pace of each member.
+template <typename Courses, typename Question>
+bool is_true_of_all(const Trends& trends, Interval at, const Courses& courses, const Question& question) {
   for (std::size_t member = 0; member < trends.nodes.size(); ++member) {
-    std::vector<WorkCourse> work = work_of(trends, member);
-    auto sent = on_points(*trends.nodes[member], kSentByNode, trends, trends.points());
-    if (!sent.empty()) work.push_back({"send", std::move(sent)});
+    const std::vector<WorkCourse> work = courses(trends, member);
     const auto pace = work_pace(work, at, 0, std::max<std::size_t>(1, at.length() / 2));
     if (!pace || !question(*pace)) return false;
   }
   return true;
 }
 
-/// Nodes that work in step do less while one of them is slow: else they only divided the same work in another way.
+/// Nodes that work in step do less while one of them is slow: else they only divided the same work in another way. By
+/// what the job reads and writes: the traffic of a node may be that of others, and go on whatever the job does.
 bool all_went_on(const Trends& trends, Interval at) {
-  return is_true_of_all(trends, at, [](const WorkPace& pace) { return pace.went_on(); });
+  return is_true_of_all(trends, at, work_of, [](const WorkPace& pace) { return pace.went_on(); });
 }
 
 bool all_did_less(const Trends& trends, Interval at) {
-  return is_true_of_all(trends, at, [](const WorkPace& pace) { return pace.is_work() && pace.fell(); });
+  return is_true_of_all(trends, at, work_and_traffic_of,
+                        [](const WorkPace& pace) { return pace.is_work() && pace.fell(); });
 }
 
 /// The traffic of all members together; empty where that of one of them is not known.
