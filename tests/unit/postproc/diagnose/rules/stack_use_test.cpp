@@ -115,6 +115,23 @@ TEST(RuleStackSmallMessages, KnowsNoCostOfThoseOfNccl) {
   EXPECT_EQ(found[0].confidence, Confidence::possible);
 }
 
+/// 400 messages a second of two steps, each of 5 ms; the longest of each second takes this long.
+R exchanging_slowly(double longest) {
+  R node = exchanging(400, 4096, 5e-3);
+  node.counter("stack.steps", "rank0", R::always(2), "rank");
+  node.gauge("stack.longest", "rank0/c10d.work", R::always(longest * 1e9), "rank");
+  return node;
+}
+
+TEST(RuleStackSmallMessages, TellsSlowMessagesFromWaitsForALateRank) {
+  const auto found = exchanging_slowly(20e-3).findings("stack.small_messages");
+  ASSERT_EQ(found.size(), 1U) << "a late rank holds up four of the calls, for 80 ms of the 2 s";
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_TRUE(exchanging_slowly(0.49).findings("stack.small_messages").empty()) << "four waits take all but 40 ms";
+  R alone = exchanging(400, 4096, 5e-3);
+  EXPECT_TRUE(alone.findings("stack.small_messages").empty()) << "no step is known";
+}
+
 TEST(RuleStackSmallMessages, IsSilentOnWhatJobsDo) {
   EXPECT_TRUE(exchanging(20, 25e6, 20e-3).findings("stack.small_messages").empty()) << "large ones";
   EXPECT_TRUE(exchanging(10, 4096, 200e-6).findings("stack.small_messages").empty()) << "a few";
