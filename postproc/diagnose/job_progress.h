@@ -32,7 +32,7 @@ struct WorkPace {
   double inside = 0;
   double usual = 0;
   double spread = 0;     // range of eight tenths of the windows, relative to their median
-  double most_lost = 0;  // of all even courses that are work
+  double most_lost = 0;  // the largest of all even courses that are work
 
   /// Part of the usual work that was not done, between 0 and 1; negative where more was done.
   [[nodiscard]] double lost() const { return 1 - inside / usual; }

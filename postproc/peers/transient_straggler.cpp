@@ -321,8 +321,13 @@ std::optional<Suspect> slowing_all(const Trends& trends, const EffectiveRule& ru
   return std::nullopt;
 }
 
+/// Then it is not known that a node lost time by waiting.
+bool all_sent_as_usual(const Trends& trends, Interval at) {
+  return is_true_of_all(trends, at, work_and_traffic_of, [](const WorkPace& pace) { return pace.went_on(); });
+}
+
 struct LostTime {
-  double share = 0;
+  std::optional<double> share;
   std::string how;
 };
 
@@ -351,6 +356,7 @@ std::optional<LostTime> work_not_done(const Trends& trends, std::size_t member, 
 
 LostTime lost_time(const Trends& trends, std::size_t member, const Stretch& stretch) {
   if (auto work = work_not_done(trends, member, stretch.at)) return *std::move(work);
+  if (all_sent_as_usual(trends, stretch.at)) return {std::nullopt, "not known: all nodes sent as much as usual"};
   return {1 - stretch.others / stretch.others_usual,
           "additional time in which the other nodes slept; no time is lost if the nodes do not wait for each other"};
 }
@@ -364,7 +370,11 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   LostTime lost = lost_time(trends, member, stretch);
-  finding.impact = {length * lost.share, 100 * length * lost.share / job, std::move(lost.how)};
+  if (lost.share) {
+    finding.impact.seconds = length * *lost.share;
+    finding.impact.percent = 100 * length * *lost.share / job;
+  }
+  finding.impact.how = std::move(lost.how);
   const std::size_t others = trends.nodes.size() - 1;
   const std::string other = others == 1 ? trends.nodes[1 - member]->node : "";
   const auto fact = [&](const std::string& of, std::string feature, double observed, double expected) {
