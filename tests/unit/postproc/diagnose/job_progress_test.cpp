@@ -107,7 +107,8 @@ TEST(JobProgress, WentOnWhereAsMuchWasDoneAsUsual) {
   EXPECT_FALSE(went_on(5e6, 4.6e6));
   EXPECT_FALSE(went_on(5e6, 9e6)) << "that is other work";
   EXPECT_FALSE(went_on(5e3, 5e3)) << "a log may be written whatever the job does";
-  EXPECT_FALSE(Node{}.with_context([](const RuleContext& context) {
+  const Node unmeasured;
+  EXPECT_FALSE(unmeasured.with_context([](const RuleContext& context) {
     return work_that_went_on(context, kEvent).has_value();
   })) << "nothing was measured";
 }
