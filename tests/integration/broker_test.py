@@ -50,6 +50,7 @@ while not os.path.exists(out + ".stop"):
         except OSError:
             continue
         if not words[0].endswith((b"/reveal", b"/reveal-collect")): continue
+        if words[1] == b"show": continue  # the user's own command: another test may run it
         tried[words[1].decode()] = tried.get(words[1].decode(), 0) + 1
         if libc.ptrace(SEIZE, int(pid), None, None) == 0: caught.append(words[1].decode())
         try:
