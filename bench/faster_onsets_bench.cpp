@@ -180,6 +180,10 @@ void print(const char* name, const char* build, const Tally& tally) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc < 2 || !std::filesystem::exists(std::filesystem::path(argv[1]) / "truth.json")) {
+    fmt::print(stderr, "usage: faster_onsets_bench RUN...   folders with truth.json and job/*.h5\n");
+    return 2;
+  }
   TimeGroup nothing{.name = "nothing begins"};
   TimeGroup alike{.name = "what begins is no fault"};
   TimeGroup fault{.name = "in faults"};

@@ -604,31 +604,8 @@ TEST_F(CallRequests, LeaveNothingAttachedWhereAFileSystemDoesNotAnswer) {
   EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
 }
 
-// The broker sends this signal at the end of the job, and the kernel at the broker's.
-TEST_F(CallRequests, LeaveNothingAttachedByASignalWhileAFileSystemDoesNotAnswer) {
-  const Caller caller;
-  take_in(caller);
-  serve({.with_a_file = 600});
-  const auto asked = broker();
-  SKIP_WITHOUT(asked);
-  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
-  EXPECT_TRUE(caller.probed());
-  {
-    const HungFileSystem hung;
-    if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
-    CallQuestion question{
-        .what = CallRequest::attach, .pid = caller.pid(), .timed = 1, .point = {.offset = offset_, .index = index_}};
-    const int file = hung.file().get();
-    ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets_.sampler.get(), std::span(&file, 1)));
-    ASSERT_TRUE(hung.comes_to_be_asked());
-    EXPECT_TRUE(server_.signal(SIGALRM));
-    EXPECT_TRUE(caller.comes_to_be_probed(false));
-  }
-  const std::optional<int> end = server_.wait(std::chrono::seconds(10));
-  EXPECT_EQ(end ? exit_status(*end) : 0, 128 + SIGALRM);
-}
-
-// To detach takes some ten milliseconds for each of them: longer than a second for all.
+// The broker sends this signal at the end of the job, and the kernel at the broker's. To detach takes some ten
+// milliseconds for each link: longer than a second for all.
 TEST_F(CallRequests, LeaveNothingOfManyLinksAttachedByASignalWhileAFileSystemDoesNotAnswer) {
   constexpr int kLinks = 150;
   constexpr int kLooks = 12'000;  // each of five milliseconds
