@@ -24,7 +24,7 @@ const RegisteredRule kSlower{rule_of_history({
     .id = "history.slower",
     .title = "This run took longer than earlier runs",
     .looks_for = "A run time above that of earlier runs of the same program and shape, beyond their spread.",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .thresholds = {{"min_percent", 10, "percent", "least difference of the run time from the median of earlier runs"},
                    {"min_seconds", 2, "s", "least difference in seconds"},
                    {"warning_percent", 20, "percent", "difference from which this is a warning; below it, a notice"},
@@ -36,7 +36,7 @@ const RegisteredRule kDrift{rule_of_history({
     .id = "history.drift",
     .title = "This job takes longer than its first runs",
     .looks_for = "A run time above that of the oldest known runs, but not above that of the last ones.",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .thresholds = {{"min_percent", 20, "percent", "least difference of the run time from the oldest known runs"}},
 })};
 
@@ -45,7 +45,7 @@ const RegisteredRule kChanged{rule_of_history({
     .title = "This run behaved differently from earlier runs",
     .looks_for =
         "Channels whose level differs from that of earlier runs, while the earlier runs agree with each other.",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .thresholds = {{"min_percent", 25, "percent", "least change of a channel"},
                    {"min_channels", 3, "channels", "least number of channels with such a change"},
                    {"min_runs", 5, "runs", "earlier runs that must agree"}},

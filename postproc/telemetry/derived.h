@@ -40,8 +40,10 @@ struct DerivedMetric {
   /// Computes one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
   double (*compute)(const double* in, double step_seconds);
   std::string_view source;
-  /// Detectors, peers, history and rules look at the whole node's, too. The others are multiples of one channel, or of
-  /// one that is here: they would vote twice.
+  /// Detectors, peers, history and rules look at the whole node's, too. Without a scope, it is for export alone. Most
+  /// of these are sums or multiples of channels that detectors have, and would vote twice. Three are not:
+  /// pmu.memory_operations_per_cycle, pmu.cache_misses_per_instruction and net.utilization; detectors have other ratios
+  /// of the same counters or the bytes themselves, and no measurement has shown that these three find more.
   std::optional<Scope> detected_scope = std::nullopt;
   /// Instead of `compute`, with any number of inputs, which it looks up in the job's first piece; null where an input
   /// was not measured.

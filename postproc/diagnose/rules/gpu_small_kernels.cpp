@@ -90,7 +90,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::gpu,
     .order = 101,
     .look_alikes = "gpu.starved_input,gpu.starved_io,gpu.power_cap,gpu.clocks_locked_low,work that is bound by memory",
-    .proof = Proof::real,
+    .proof = Proof::recorded,
     .thresholds = {kMinGpuPhase,
                    {"min_use", 40, "percent", "least mean use, unless min_launching is reached"},
                    {"max_power", 0.4, "ratio", "part of the power limit that is not reached"},

@@ -188,7 +188,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::network,
     .order = 75,
     .look_alikes = "net.tcp_retrans_fault,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .thresholds = {{"min_segments", 100, "segments", "least number of retransmitted segments that is reported"},
                    {"min_share", 0.0001, "ratio", "least part of the segments sent"},
                    {"min_needless_share", 0.25, "ratio",

@@ -93,7 +93,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::process,
     .order = 94,
     .look_alikes = "cpu.clocksource_not_tsc,chrony without rtcsync",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .checks_node = true,
     .thresholds = {{"min_error", 4, "s",
                     "error estimated by the kernel from which the clock counts as not synchronised"},

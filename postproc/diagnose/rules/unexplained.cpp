@@ -173,7 +173,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 1000,
     .look_alikes = "",
-    .proof = Proof::real,
+    .proof = Proof::test_double,
     .thresholds = {{"explained_share", 0.3, "ratio",
                     "least part of an episode that the findings of a rule cover to explain it"},
                    {"min_felt", 0.05, "ratio",

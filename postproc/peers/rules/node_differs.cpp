@@ -72,7 +72,7 @@ const RegisteredJobRule kDiffers(
         .subsystem = Subsystem::cpu,
         .order = 500,
         .look_alikes = "a rank with another role",
-        .proof = Proof::real,
+        .proof = Proof::test_double,
         .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
                        {"min_metrics", 2, "metrics",
                         "least number of different metrics that describe the state of the node"}},
