@@ -84,8 +84,8 @@ lossy() { # lossy PERCENT: for 20 s of 80
   local options="--qp 1 --duration 80 --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
   ib_write_bw --ib-dev rxe1 $options >>server.log 2>&1 &
   sleep 3
-  (sleep 20 && tc qdisc add dev plain7 root netem loss $1% && sleep 20 && tc -s qdisc show dev plain7 | grep dropped &&
-    tc qdisc del dev plain7 root) &
+  (sleep $(drawn 15 30) && tc qdisc add dev plain7 root netem loss $1% && fault begins && sleep 20 &&
+    tc -s qdisc show dev plain7 | grep dropped && tc qdisc del dev plain7 root && fault ends) &
   ib_write_bw --ib-dev rxe0 $options 10.97.0.2 >>client.log 2>&1
   wait
 }
@@ -96,7 +96,7 @@ job link-loss rdma.retries bash -c 'lossy 1'
 grep . /sys/class/infiniband/rxe0/ports/1/hw_counters/{sent_pkts,rcvd_seq_err,completer_retry_err,retry_exceeded_err}
 
 # A link that is down when the job ends, and one that has come back.
-fails() { sleep 15 && ip link set other7 down && sleep 10; }
+fails() { sleep $(drawn 12 20) && ip link set other7 down && fault begins && sleep 10; }
 comes_back() { fails && ip link set other7 up && sleep 10; }
 export -f fails comes_back
 job port-back - bash -c comes_back

@@ -1,7 +1,8 @@
 # Sourced by the scenario of a guest, which is its first and only program: /result/scenario.txt says what was found,
 # /result/status is the number of failed checks, and is not there if the end was not reached. Sets `mine` first: the
-# rules that are tested here, separated by "|". JOBS=NAME,NAME on the kernel's command line chooses some jobs; NODE=NAME
-# names the node. The jobs record below $jobs.
+# rules that are tested here, separated by "|". JOBS=NAME,NAME on the kernel's command line chooses some jobs; SEED draws
+# when faults begin; NODE=NAME names the node. The jobs record below $jobs. /result/judged and NAME.fault are the truth for
+# table.py.
 set -u
 export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev && mkdir -p /dev/shm /dev/pts
@@ -24,16 +25,43 @@ finish() { # finish STATUS: an error in the scenario itself ends it, too
 }
 trap 'finish $?' EXIT
 
+expected() { # expected WHAT COMMAND...
+  if "${@:2}"; then say "ok: $1"; else
+    say "FAILED: $1"
+    failures=$((failures + 1))
+  fi
+}
+
 chosen() { [[ -z ${JOBS:-} || ,$JOBS, == *,$1,* ]]; }
+# For the commands of jobs.
+export SEED=${SEED:-1}
+drawn() { # drawn LEAST MOST: seconds, the same for a job and a seed
+  RANDOM=$((SEED + $(cksum <<<"$JOB_NAME" | cut -d' ' -f1) % 100000))
+  echo $(($1 + RANDOM % ($2 - $1 + 1)))
+}
+fault() { # fault begins|ends: now; a job without it is faulty from its begin to its end. Starts no program
+  case $1 in
+    begins) echo -n "$EPOCHREALTIME " ;;
+    ends) echo "$EPOCHREALTIME" ;;
+  esac >>/result/$JOB_NAME.fault
+}
+export -f drawn fault
 record() { # record NAME COMMAND...
-  reveal-run --quiet --no-report --output $jobs/$1 -- "${@:2}" >>$1.log 2>&1 ||
+  local begin=$EPOCHREALTIME times
+  JOB_NAME=$1 reveal-run --quiet --no-report --output $jobs/$1 -- "${@:2}" >>$1.log 2>&1 ||
     say "$1: its command failed: $(tail -n 1 $1.log)"
+  times=($(cat $1.fault 2>/dev/null))
+  case ${#times[@]} in
+    0) echo "$begin $EPOCHREALTIME" >>$1.fault ;;
+    1) echo "$EPOCHREALTIME" >>$1.fault ;; # it lasted
+  esac
 }
 found() { # found NAME: the rules of the report's findings, first one first; a runner-up has no fingerprint, which follows
   grep -B1 '"fingerprint"' $jobs/$1/report.json | grep -oE '"id": *"[^"]*"' | sed 's/.*: *"//; s/"//'
 }
 judge() { # judge NAME RULE|-: the report must name the rule first of those tested here; with "-", none of them
   local name=$1 rule=$2 said
+  echo "$name $rule $mine" >>/result/judged
   reveal report $jobs/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
   said=$(found $name | grep -xE "$mine" | head -n 1)
   said=${said:--}

@@ -2,6 +2,7 @@
 # hardware help, and takes out what it left in /result. Sets `dir`, `root` and `packages`; needs root.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 build_limit=1800
+seed=${SEED:-$RANDOM} # draws when faults begin
 in_network=() # what qemu is started by, for a network of its own
 # Of an emulated compute node without systemd.
 node_packages=(linux-image-amd64 procps iproute2 iperf3 numactl stress-ng rdma-core ibverbs-utils perftest kmod udev
@@ -121,7 +122,7 @@ guest_run() { # guest_run SECONDS IMAGE KERNEL-ARGUMENTS QEMU-ARGUMENT...: boots
   "${in_network[@]}" timeout --kill-after=10 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -display none \
     -monitor none -no-reboot -serial "file:$image.console" \
     -drive "file=$image,if=none,id=disk,format=raw,cache=unsafe" -device virtio-blk-pci,drive=disk,bus=pcie.0 -vga none \
-    -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 no_timer_check $arguments" "$@" \
+    -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 no_timer_check SEED=$seed $arguments" "$@" \
     </dev/null >"$image.log" 2>&1 || status=$?
   [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$image.log")"
   return $status
@@ -131,8 +132,9 @@ guest_result() { # guest_result IMAGE: its /result, as $dir/result
   rm -rf "$dir/result"
   e2fsck -fy "$dir/$1" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
   debugfs -R "rdump /result $dir" "$dir/$1" >/dev/null 2>&1
-  say "what the guest says"
+  say "what the guest says, seed $seed"
   cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/$1.console"
+  [ ! -s "$dir/result/judged" ] || python3 "$here/table.py" "$dir/result" || true
 }
 
 guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it powers off; leaves $dir/result

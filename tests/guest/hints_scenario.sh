@@ -59,15 +59,18 @@ nfs_work() {
 }
 nfs_away() { # for 22 s, the server neither answers nor refuses; then the connection breaks, and requests are sent again
   counted nfs-away-before 15
+  local pause=$(drawn 8 16)
   cd /mnt/files
   hash cut sleep ss # where a program is, bash asks in this folder first, and would hang
   dd if=/dev/zero of=file bs=64k oflag=dsync &
-  sleep 10
+  sleep $pause
   cut -d' ' -f1 /proc/uptime >/result/nfs-away-from
   tc qdisc add dev lo root netem loss 100%
+  fault begins
   sleep 22
   ss --tcp --numeric --kill state established dport = :2049
   tc qdisc del dev lo root
+  fault ends
   cut -d' ' -f1 /proc/uptime >/result/nfs-away-until
   sleep 12
   kill $!
@@ -87,9 +90,11 @@ export REVEAL_INTERVAL=1s # with four processes that ask, little time is left
 mkdir /srv/files/many /many
 touch {/srv/files,}/many/{1..500}
 attributes() { # attributes FOLDER: long after the start, of which a burst may be a part
-  sleep 75
+  sleep $(drawn 70 80)
+  fault begins
   for _ in 1 2 3 4; do timeout 50 bash -c "while :; do for file in $1/*; do [ -s \$file ]; done; done" & done
   wait
+  fault ends
 }
 export -f attributes
 mount_files timeo=600,noac

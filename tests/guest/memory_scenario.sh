@@ -55,18 +55,22 @@ counted job full numa.single_node_pileup numactl --cpunodebind=0 --membind=0 mem
 swapoff /dev/vdb
 echo 3 >/proc/sys/vm/drop_caches
 
-# What the advised lines bring: for memory on the other node, and for the node that is too small.
+# What the advised lines bring: for memory on the other node, and for the node that is too small. The rule must name the
+# cause in each run before, in none after, and the comparison must say so. How much is gained is not judged.
 if chosen gain; then
-  chase="memory_faults chase 400 ${CHASE_MILLIONS:-100}"
+  chase="memory_faults chase 400 ${CHASE_MILLIONS:-160}" # a report needs 32 s to be judged
   right="numactl --cpunodebind=0 --membind=0" wrong="numactl --cpunodebind=0 --membind=1"
   for i in 1 2 3 4; do
     record wrong-$i $wrong $chase
+    judge wrong-$i numa.mem_remote
     record right-$i $right $chase
+    judge right-$i -
   done
-  reveal compare --before /result/wrong-{1,2,3,4} --after /result/right-{1,2,3,4}
+  reveal compare --before /result/wrong-{1,2,3,4} --after /result/right-{1,2,3,4} | tee gain.txt
+  expected "gain: numa.mem_remote disappeared" grep -qE '^ *disappeared +numa\.mem_remote:' gain.txt
   $wrong reveal try --with "$right" --runs 4 -- $chase
   swapon /dev/vdb
   numactl --cpunodebind=0 --membind=0 reveal try --with "numactl --interleave=all" --runs 3 -- \
     memory_faults chase $large 1
 fi
-exit 0 # these answers are not judged
+exit 0 # the answers of `try` are not judged

@@ -58,7 +58,7 @@ single() { iperf3 --client 10.97.0.1 --reverse --udp --length 1000 --bitrate 4M 
 bursts() { iperf3 --client 10.97.0.1 --reverse --udp --length 1000 --bitrate 4M/250 --time "$1"; }
 export -f single bursts
 job drop-control - bash -c 'single 15; single 20; single 15'
-job drop net.nic_rx_drop bash -c 'single 15; bursts 20; single 15'
+job drop net.nic_rx_drop bash -c 'single $(drawn 12 18); fault begins; bursts 20; fault ends; single 15'
 grep $small: /proc/net/dev
 
 # The other card's vectors: beside it, and on the other NUMA node.
@@ -119,8 +119,10 @@ if modprobe acpi_cpufreq; then
   }
   restless() { # restless LOW HIGH: for 24 of 65 s
     stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
-    sleep 18
+    sleep $(drawn 14 24)
+    fault begins
     swing $1 $2 8
+    fault ends
     wait
   }
   export -f ceiling swing restless
@@ -138,11 +140,13 @@ if modprobe acpi_cpufreq; then
   heat() { # heat DEGREES: for 24 of 65 s
     degrees 45
     stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
-    sleep 18
+    sleep $(drawn 14 24)
     degrees $1
+    fault begins
     sleep 24
     echo "$(cat /sys/class/thermal/thermal_zone0/temp) mC, states $(cat /sys/class/thermal/cooling_device*/cur_state | xargs)"
     degrees 45
+    fault ends
     wait
   }
   export -f degrees heat
@@ -174,7 +178,10 @@ for number in range(1, int(sys.argv[1])):
 read(0, 0 if int(sys.argv[1]) > 1 else 0.9)
 EOP
     chain chain-reads-control - - taskset -c 2 python3 /tmp/reader.py 1 65
-    { ! chosen chain-reads || { sleep 22 && taskset -c 6 python3 /tmp/reader.py 40 24; }; } &
+    {
+      export JOB_NAME=chain-reads
+      ! chosen $JOB_NAME || { sleep $(drawn 18 28) && fault begins && taskset -c 6 python3 /tmp/reader.py 40 24 && fault ends; }
+    } &
     others=$!
     chain chain-reads io.local_disk_saturated "cpu clocks that changed with the waits for the disk" \
       taskset -c 2 python3 /tmp/reader.py 1 65
@@ -196,14 +203,17 @@ while True:
     then += 1 / rate
     time.sleep(max(0, then - time.monotonic()))
 EOP
-  steered() { # steered CPUS LOW HIGH: a mask, for 24 of 65 s
+  steered() { # steered CPUS LOW HIGH: a mask, for 24 of 65 s; with no cpu, only the clock is disturbed
     stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
-    sleep 18
+    sleep $(drawn 14 24)
     echo $1 >/sys/class/net/lo/queues/rx-0/rps_cpus
+    [ $1 = 0 ] || fault begins
     sleep 2
+    [ $1 != 0 ] || fault begins
     swing $2 $3 7
     sleep 1
     echo 0 >/sys/class/net/lo/queues/rx-0/rps_cpus
+    fault ends
     wait $!
     awk '{print "packets of cpu" NR - 1 ": " $1 ", dropped " $2}' /proc/net/softnet_stat
   }

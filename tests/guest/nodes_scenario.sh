@@ -36,12 +36,6 @@ reserve() { # reserve KIB N1 N2 N3: as many pages of this size on each node
   echo ${wanted[$number]} >$files
   [ "$(cat $files)" = ${wanted[$number]} ] || say "$NODE has $(cat $files) pages of $1 KiB instead of ${wanted[$number]}"
 }
-expected() { # expected WHAT COMMAND...
-  if "${@:2}"; then say "ok: $1"; else
-    say "FAILED: $1"
-    failures=$((failures + 1))
-  fi
-}
 # One rank on each node; a sentence of the report must have the words, a pattern.
 job_of_nodes() { # job_of_nodes NAME RULE|- [WORDS]
   chosen $1 || return 0
