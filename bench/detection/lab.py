@@ -155,6 +155,7 @@ def verdict(truth: dict, report: dict, lost: float | None) -> dict:
         "rule": says("id", truth["rule"], *truth.get("or_rules", ()), *truth.get("more_rules", ())),
         "each": {truth["rule"], *truth.get("more_rules", ())} <= {f["id"] for f in hits},
         "first": first and first["id"],
+        "led_to": sorted({f["id"] for f in report["findings"] if first and f.get("caused_by") == first["id"]}),
         "runner_up": first and (first.get("runner_up") or {}).get("id")}
     told = first["impact"].get("seconds") if iou >= 0.1 else None
     answer["lost"] = lost

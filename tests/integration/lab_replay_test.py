@@ -36,6 +36,15 @@ def explain(name: str, result: dict):
     check(result["iou"] >= LEAST_IOU, f"{name}: the interval overlaps by {result['iou']}")
 
 
+def check_chain(name: str, truth: dict, report: dict):
+    """A fault whose consequences have rules of their own: one finding says so, and theirs are folded into it."""
+    words, consequence = truth.get("words"), truth.get("leads_to")
+    first = next((one["sentence"] for one in report["findings"] if one["id"] == truth["rule"]), "")
+    check(not words or words in first, f"{name}: no word of {words!r}: {first}")
+    folded = [one["id"] for one in report["findings"] if one.get("caused_by") == truth["rule"]]
+    check(not consequence or consequence in folded, f"{name}: {consequence} is not folded into {truth['rule']}: {folded}")
+
+
 def check_first_screen(name: str, job: pathlib.Path):
     report = json.loads((job / "report.json").read_text())
     lines = (job / "report.txt").read_text().splitlines()
@@ -90,6 +99,7 @@ def main():
                 fail(f"{name}: {result['error']}")
             else:
                 explain(name, result)
+                check_chain(name, result["truth"], json.loads((folder / "job/report.json").read_text()))
                 check_first_screen(name, folder / "job")
                 check_brief(name, folder / "job")
     end()

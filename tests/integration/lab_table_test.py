@@ -56,6 +56,10 @@ check(second["named"] and not second["rule"], f"the rule is that of the first fi
 other = [finding("stack.gc_pauses", ["node1"], 100, 150)]
 check(not judged(other)["rule"], "another rule")
 check(judged(other, or_rules=["stack.gc_pauses"])["rule"], "another rule that names the same cause")
+chain = [finding("irq.softirq_saturation", ["node0"], 100, 150),
+         finding("net.tcp_retrans_fault", ["node1"], 110, 120, "notice") | {"caused_by": "irq.softirq_saturation"}]
+check(judged(chain)["led_to"] == ["net.tcp_retrans_fault"], f"what the first finding led to: {judged(chain)}")
+check(judged(other)["led_to"] == [] and judged([])["led_to"] == [], "nothing")
 
 
 ENTERS_NOT = "rank0 on node0 waited in gloo.allreduce for rank0 on node1, which did not enter it."

@@ -74,6 +74,32 @@ def local_queue(lab, victim: int, megabits: float):
     return shaper(lab.node(victim), "eth0", megabits, "128kb", "32kb")
 
 
+@contextlib.contextmanager
+def overtaking(lab, victim: int, percent: float):
+    """Of the packets that a node sends, some go through a slower queue, where later ones overtake them: none is lost, as
+    `packets_dropped` shows."""
+    place = ["ip", "netns", "exec", lab.node(victim)]
+    tc, table = [*place, "tc"], [*place, "iptables", "-w", "-t", "mangle"]
+    run(*tc, "qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "htb", "default", "1")
+    for number, rate, more in (("1", "20gbit", ()), ("2", "500mbit", ("burst", "1600b", "cburst", "1600b"))):
+        run(*tc, "class", "add", "dev", "eth0", "parent", "1:", "classid", f"1:{number}", "htb", "rate", rate, *more,
+            "quantum", "1600")
+    counters: dict[str, Any] = {"percent": percent}
+    try:
+        run(*table, "-A", "POSTROUTING", "-o", "eth0", "-p", "tcp", "-m", "statistic", "--mode", "random", "--probability",
+            f"{percent / 100:.8f}", "-j", "CLASSIFY", "--set-class", "1:2")
+        yield counters
+    finally:
+        for line in run(*table, "-L", "POSTROUTING", "-v", "-x", "-n").splitlines():
+            if "CLASSIFY" in line:
+                counters["packets_slower"] = int(line.split()[0])
+        run(*table, "-F", "POSTROUTING")
+        time.sleep(0.1)  # until both queues are empty
+        words = run(*tc, "-s", "qdisc", "show", "dev", "eth0").replace(",", "").split()
+        counters["packets_dropped"] = int(words[words.index("(dropped") + 1])
+        run(*tc, "qdisc", "del", "dev", "eth0", "root")
+
+
 def softirqs() -> tuple[list[int], list[int]]:
     with open("/proc/softirqs") as file:
         received = next(line for line in file if "NET_RX:" in line).split()[1:]

@@ -3,6 +3,7 @@
 names the machine.
 
   keep.py RUN... [--to tests/data/traces/lab]
+  keep.py RUN --words "led to lost packets" --leads-to net.tcp_retrans_fault
   keep.py DIR/result/link-loss --guest fabric --rule rdma.retries --instance rxe0:1
   keep.py DIR/result-one/jobs/gib-one --guest nodes --rule mem.hugepages_inconsistent --node n2 --words "of 1 GiB"
   keep.py DIR/result/link-control --guest fabric --rule rdma.retries      the control of this rule
@@ -73,6 +74,12 @@ def truth_of_guest(args) -> dict:
     return truth | {"rule": args.rule} | named if any(named.values()) else truth
 
 
+def truth_of_lab(run: pathlib.Path, args) -> dict:
+    """With what the report must say of a chain: words of its first finding, and the rule of one that is folded into it."""
+    chain = {"words": args.words, "leads_to": args.leads_to}
+    return json.loads((run / "truth.json").read_text()) | {key: value for key, value in chain.items() if value}
+
+
 def pack(run: pathlib.Path, truth: bytes, to: pathlib.Path) -> pathlib.Path:
     packed = to / f"{run.name}.tar.xz"
     with tempfile.TemporaryDirectory() as scratch, lzma.open(packed, "wb", preset=9 | lzma.PRESET_EXTREME) as out:
@@ -104,13 +111,14 @@ def main():
     parser.add_argument("--node", default="guest", help="that of the fault (default: %(default)s)")
     parser.add_argument("--rule")
     parser.add_argument("--instance", help="the place that the finding must name")
-    parser.add_argument("--words", help="its sentence must have these; without both, there must be no finding")
+    parser.add_argument("--words", help="its sentence must have these; of a guest without both, there must be no finding")
+    parser.add_argument("--leads-to", help="of a run of the laboratory: the rule of a finding that its fault must be the cause of")
     args = parser.parse_args()
     to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "gpu" if args.tested else "lab")
     to.mkdir(parents=True, exist_ok=True)
     for run in map(pathlib.Path.resolve, args.runs):
-        truth = json.dumps(truth_of_guest(args)).encode() if args.guest or args.tested else (run / "truth.json").read_bytes()
-        packed = pack(run, truth, to)
+        truth = truth_of_guest(args) if args.guest or args.tested else truth_of_lab(run, args)
+        packed = pack(run, json.dumps(truth).encode(), to)
         print(f"{packed.name}: {packed.stat().st_size} bytes")
 
 

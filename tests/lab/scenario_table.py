@@ -6,9 +6,9 @@ from typing import Callable
 from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, garbage,
                     huge_pages, huge_pages_in_use, huge_pages_on_one, imports, kill, leak, local_queue, loss,
                     loss_and_quota, mapped_file, memory_group, memory_limit, modules, mtu, nfs, no_answer, of_group,
-                    on_all, one_cpu, outsider, outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_imports,
-                    slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, swap, swap_out, threads,
-                    to_the_end, wide_port, written_file)
+                    on_all, one_cpu, outsider, outsider_on, overtaking, quota, receive_buffer, slow_all, slow_disk,
+                    slow_imports, slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, swap,
+                    swap_out, threads, to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ SCENARIOS = {
                        workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
                            "net.congestion", workloads=("mlp-train", "encoder-train", "ring-train")),  # they send more
+    "overtaking": Scenario("look-alike of loss: a tenth of the packets that one node sends are overtaken by others",
+                           overtaking, 10, workloads=NETWORKED),
     "congestion_loose": Scenario("look-alike of congestion: a rate that the job does not reach", wide_port, 20000,
                                  workloads=NETWORKED),
     "local_queue": Scenario("look-alike of loss: the node's own queue passes on 100 Mbit/s and drops the rest",
