@@ -3,10 +3,10 @@
 # Usage: bash tests/run.sh            all of it, as continuous integration runs it
 #        bash tests/run.sh quick      build and ctest only
 #        bash tests/run.sh --lab [OPTION...]   build, then every fault of tests/lab on real jobs, once, and the table of
-#                                     what was found (half an hour, as root, on a quiet machine); OPTIONs are those of
-#                                     bench/detection/lab.py, for example --scenarios loss1,stop --runs 5
-#                                     Then the guests, if their image is there (tests/guest/all.sh; REVEAL_GUESTS names
-#                                     its directory)
+#                                     what was found (more than an hour, as root, on a quiet machine); OPTIONs are those
+#                                     of bench/detection/lab.py, for example --scenarios loss1,stop --runs 5
+#                                     Then the guests, if their image is there, for hours more (tests/guest/all.sh;
+#                                     REVEAL_GUESTS names its directory)
 # REVEAL_BUILD_ROOT moves the build directories (default build/).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -193,9 +193,9 @@ SCENARIOS = {
                          outside=0.5),
     "metadata_local": Scenario("look-alike of metadata: the same files on a disk of the node", stat_storm,
                                workloads=STEADY, nodes=1, least_seconds=20),
-    "hang": Scenario("the server of the job's files does not answer", no_answer, 0, "storage", ("process",),
-                     "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1, setting=file_server,
-                     least_seconds=30, outside=0.5),
+    "hang": Scenario("the server of the job's files, a process that serves by FUSE, does not answer", no_answer, 0,
+                     "storage", ("process",), "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1,
+                     setting=file_server, least_seconds=30, outside=0.5),
     "hang_served": Scenario("look-alike of hang: files of a server that answers", None, 0,
                             workloads=("copy", "service"), nodes=1, setting=file_server, outside=0.5),
 }
