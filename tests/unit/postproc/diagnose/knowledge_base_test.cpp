@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -196,7 +197,8 @@ TEST(KnowledgeBase, IsCountedByProofInTheReadme) {
   CountOfProofs all{};
   for (const RuleSpec* rule : rules()) ++count_of(all, rule->proof);
   for (const Entry& entry : causes()) {
-    if (const RuleSpec* rule = find_rule(entry.id)) ++count_of(known, rule->proof);
+    const RuleSpec* rule = find_rule(entry.id);
+    if (rule != nullptr) ++count_of(known, rule->proof);
   }
   EXPECT_GE(sum_of(known), 60);
   EXPECT_GE(count_of(known, Proof::real) + count_of(known, Proof::guest), 40);
