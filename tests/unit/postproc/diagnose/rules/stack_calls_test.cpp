@@ -58,10 +58,10 @@ bool has_line(const std::vector<std::string>& lines, const std::string& begin) {
 }
 
 TEST(RuleStackErrors, GivesTheLinesForThatErrorAlone) {
-  const Remedy access = remedy_for_error("cudaStreamSynchronize", "700");
-  EXPECT_TRUE(has_line(access.user, "compute-sanitizer "));
-  EXPECT_TRUE(has_line(access.user, "export CUDA_LAUNCH_BLOCKING=1 "));
-  EXPECT_FALSE(has_line(access.user, "export NCCL_DEBUG=")) << "PyTorch has NCCL loaded, which did not fail";
+  const Remedy wrong = remedy_for_error("cudaStreamSynchronize", "700");
+  EXPECT_TRUE(has_line(wrong.user, "compute-sanitizer "));
+  EXPECT_TRUE(has_line(wrong.user, "export CUDA_LAUNCH_BLOCKING=1 "));
+  EXPECT_FALSE(has_line(wrong.user, "export NCCL_DEBUG=")) << "PyTorch has NCCL loaded, which did not fail";
   const Remedy memory = remedy_for_error("cudaStreamSynchronize", "214");
   EXPECT_FALSE(has_line(memory.user, "compute-sanitizer ")) << "the memory is at fault, and no kernel";
   EXPECT_TRUE(has_line(memory.advice, "Start again from a checkpoint that is older"));
