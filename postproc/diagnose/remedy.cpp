@@ -241,6 +241,7 @@ RemedyTexts steps_of(const Finding& finding) {
 JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more) {
   if (!job.id.empty()) more["job"] = job.id;
   if (!job.command.empty()) more["command"] = job.command;
+  if (job.command.starts_with("python")) more["python"] = job.command;
   if (const std::string process = process_name(job.command); !process.empty()) more["process"] = process;
   if (!finding.nodes.empty()) {
     more["nodes"] = slurm_node_list(finding.nodes);

@@ -146,13 +146,13 @@ std::vector<double> over_seconds(const RuleContext& context, std::span<const dou
   return smooth;
 }
 
-std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal, Interval at,
-                                            std::span<const Interval> excluded) {
+std::optional<InsideOutside> inside_outside(std::span<const double> series, Interval at,
+                                            std::span<const Interval> excluded, std::size_t window) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);
-  const InsideOutside result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
+  const InsideOutside result{mean_inside(series, at), mean_outside(series, away), 0};
   if (std::isnan(result.inside) || std::isnan(result.outside)) return std::nullopt;
-  const auto means = reference_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
+  const auto means = reference_means(series, away, std::min(at.length(), window));
   if (means.size() < 3) return result;
   double mean = 0;
   double squares = 0;
@@ -163,6 +163,11 @@ std::optional<InsideOutside> inside_outside(const RuleContext& context, const Me
   // A hundredth of the level itself, so that a constant outside does not score without bound.
   scored.score = result.excess() / std::max({spread, std::abs(result.outside) / 100, 1e-9});
   return scored;
+}
+
+std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal, Interval at,
+                                            std::span<const Interval> excluded) {
+  return inside_outside(signal.values, at, excluded, context.steps(kWindowSeconds));
 }
 
 std::optional<InsideOutside> inside_outside(const RuleContext& context, const std::optional<MetricSeries>& signal,

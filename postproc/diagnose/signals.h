@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,10 @@ struct InsideOutside {
 /// times a second become a level.
 [[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);
 
-/// Nothing when the signal is missing inside or outside, or altogether.
+/// Nothing when the signal is missing inside or outside, or altogether. `window`: values that are averaged for the
+/// score, at most; those of five seconds where it is not given.
+[[nodiscard]] std::optional<InsideOutside> inside_outside(std::span<const double> series, Interval at,
+                                                          std::span<const Interval> excluded, std::size_t window);
 [[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal,
                                                           Interval at, std::span<const Interval> excluded);
 [[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context,

@@ -27,6 +27,14 @@ constexpr double kLayerVarianceKept = 0.9;
 constexpr double kLeastLeft = 1e-9;  // share of the calm windows' variance: rounding
 constexpr double kLittle = -1;       // deviations: a window of which less is left, a gap, is no stranger
 
+/// Metrics of calls whose instance is a process, and no function of it.
+struct MetricOfProcess {
+  std::string_view metric;
+  Layer layer;
+};
+constexpr MetricOfProcess kOfProcess[] = {
+    {"stack.steps", Layer::steps}, {"stack.step_time", Layer::steps}, {"stack.communication", Layer::collective}};
+
 /// Returns the mean and the deviation of a column over the calm windows.
 std::pair<double, double> scale_of(const Eigen::VectorXd& column, const std::vector<Eigen::Index>& calm) {
   const Eigen::ArrayXd values = column(calm).array();
@@ -60,8 +68,11 @@ std::vector<Eigen::Index> evenly_of(const std::vector<Eigen::Index>& all, std::s
 
 Layer layer_of(const Channel& channel) {
   static_assert(static_cast<int>(Layer::self) == static_cast<int>(Subsystem::self));
-  if (!channel.metric.starts_with("stack.")) return static_cast<Layer>(channel.subsystem);
-  if (channel.metric.starts_with("stack.step")) return Layer::steps;
+  const auto of_subsystem = static_cast<Layer>(channel.subsystem);
+  if (!channel.metric.starts_with("stack.")) return of_subsystem;
+  for (const MetricOfProcess& row : kOfProcess) {
+    if (row.metric == channel.metric) return row.layer;
+  }
   const std::string_view instance = channel.instance;  // "rank0/ncclAllReduce"
   switch (call_facts(instance.substr(instance.rfind('/') + 1)).library) {
     case CallLibrary::torch:
@@ -69,9 +80,16 @@ Layer layer_of(const Channel& channel) {
     case CallLibrary::cuda:
     case CallLibrary::cuda_driver:
       return Layer::cuda;
-    default:
+    case CallLibrary::nccl:
+    case CallLibrary::gloo:
+    case CallLibrary::mpi:
       return Layer::collective;
+    case CallLibrary::python:
+      return Layer::python;
+    case CallLibrary::unknown:
+      break;
   }
+  return of_subsystem;
 }
 
 LayerWindows layer_windows(Layer layer, const Eigen::MatrixXd& gram) {

@@ -12,7 +12,7 @@
 namespace reveal {
 
 /// The subsystem itself, and the purpose of a process's calls into the software stack.
-enum class Layer : std::uint8_t { cpu, gpu, memory, network, storage, process, self, cuda, collective, steps };
+enum class Layer : std::uint8_t { cpu, gpu, memory, network, storage, process, self, cuda, collective, python, steps };
 [[nodiscard]] Layer layer_of(const Channel& channel);
 
 /// The windows of one layer in a few numbers.

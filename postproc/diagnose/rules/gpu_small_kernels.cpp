@@ -64,7 +64,7 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   if (launches) {
     finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", launches->rate, std::nullopt, "/s"));
     finding.evidence.back().feature = "launches of kernels while the GPUs worked";
-    finding.sentence += fmt::format(" Its processes launched {} kernels a second, of {} GPU time each.",
+    finding.sentence += fmt::format(" The job's processes launched {} kernels a second, of {} GPU time each.",
                                     number(launches->rate), quantity(each, "ns"));
     if (waits_for_them) {
       finding.evidence.push_back(

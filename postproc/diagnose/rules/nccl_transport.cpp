@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -15,6 +18,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::nccl_transport {
@@ -26,6 +30,22 @@ double traffic(const RuleContext& context, std::string_view metric) {
   const double mean = bytes ? mean_inside(bytes->values, {0, context.telemetry.samples}) : std::nan("");
   if (std::isnan(mean)) throw Unavailable("not measured: " + std::string(metric));
   return mean;
+}
+
+/// The call by which a process gave NCCL most bytes (--stack), which shows that NCCL moves data. Nothing where none
+/// was counted.
+std::optional<Evidence> bytes_of_calls(const RuleContext& context) {
+  std::optional<Evidence> most;
+  for (const std::size_t channel : context.channels("stack.bytes")) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    const std::string_view function = std::string_view(instance).substr(instance.rfind('/') + 1);
+    if (call_facts(function).library != CallLibrary::nccl || !waits_for_ranks(function)) continue;
+    const MetricSeries bytes = channel_rate(context, channel, 1, "bytes/s");
+    const double mean = mean_inside(bytes.values, {0, bytes.values.size()});
+    if (!(mean > (most ? *most->observed : 0.0))) continue;
+    most = fact(context, "stack.bytes", instance, "mean", mean, std::nullopt, "bytes/s");
+  }
+  return most;
 }
 
 std::string names_of(const std::vector<RdmaPort>& ports) {
@@ -46,22 +66,24 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   const double skew = context.threshold("max_skew");
   if (received > skew * bytes || bytes > skew * received) return {};
   const bool by_slurm = other_nodes(context) == OtherNodes::by_slurm;
-  const bool on_gpus = opened_gpus(context);
+  const auto counted = bytes_of_calls(context);
+  const bool is_nccl = counted.has_value() || opened_gpus(context);
 
   Finding finding = context.finding();
-  finding.severity = by_slurm && on_gpus ? Severity::warning : Severity::notice;
-  finding.confidence = by_slurm && on_gpus ? Confidence::likely : Confidence::possible;
+  finding.severity = by_slurm && is_nccl ? Severity::warning : Severity::notice;
+  finding.confidence = by_slurm && is_nccl ? Confidence::likely : Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
   finding.impact.how = "not known: the traffic over the fabric was not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "", "mean", received, std::nullopt, "bytes/s"));
+  if (counted) finding.evidence.push_back(*counted);
   finding.sentence = fmt::format(
       "{}: {} left through network interfaces, and no process opened an RDMA device, although {} of them {} up ({}).{}",
-      on_gpus ? "NCCL ran over TCP sockets on " + context.telemetry.node
+      is_nccl ? "NCCL ran over TCP sockets on " + context.telemetry.node
               : "The job communicated over TCP sockets on " + context.telemetry.node,
       quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are", names_of(ports),
-      on_gpus ? "" : " NCCL was loaded, but no process opened a GPU: the traffic may be that of another library.");
+      is_nccl ? "" : " NCCL was loaded, but no process opened a GPU: the traffic may be that of another library.");
   JobValues forced;  // by the job itself
   for (const auto& [name, bad] :
        {std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_NET", "socket"}}) {
@@ -297,6 +319,7 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
   finding.impact.how = "not known: the cpu time of NCCL's own threads is not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "", "99 % of the seconds below", peak, line, "bytes/s"));
   finding.evidence.push_back(fact(context, "process.cpu_time", "", "busiest process", busiest, std::nullopt, "cpus"));
+  if (auto counted = bytes_of_calls(context)) finding.evidence.push_back(*std::move(counted));
   finding.sentence = fmt::format(
       "NCCL's sockets on {} sent at most {} over {}, whose link carries {}. NCCL_SOCKET_NTHREADS and "
       "NCCL_NSOCKS_PERTHREAD are not set in the job; NCCL's default is one socket per connection (sockets were not "
@@ -309,9 +332,10 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
 const RegisteredRule kFallback{{
     .id = "nccl.socket_fallback",
     .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
-    .looks_for = "A job of several nodes that uses NCCL (job.libraries), sends much over sockets (net.tx_bytes) and "
-                 "has no RDMA device open (job.rdma_opened), although one is up. Without open GPUs (job.gpus_opened) "
-                 "the traffic may be that of another library.",
+    .looks_for =
+        "A job of several nodes that uses NCCL (job.libraries), sends much over sockets (net.tx_bytes) and "
+        "has no RDMA device open (job.rdma_opened), although one is up. Without open GPUs (job.gpus_opened) "
+        "and without counted calls of NCCL (stack.bytes: --stack), the traffic may be that of another library.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 40,

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/count_excursion.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/job_timings.h"
 #include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/round_trips.h"
@@ -74,6 +75,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
   set_loss_of_segments(context, finding, segments, excursion.at);
   finding.evidence = {evidence_of(context, queued, excursion), evidence_of(context, received, segments, excursion.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
+  add_job_timing(context, finding, excursion.at, all);
   const auto dropped = rate(context, "softnet.dropped", 1, "/s");
   if (const auto change = inside_outside(context, dropped, excursion.at, all); change && change->inside > 0) {
     finding.evidence.push_back(evidence_of(context, *dropped, *change, excursion.at));
@@ -150,6 +152,7 @@ std::optional<Finding> describe_sender(const RuleContext& context, const SenderS
     if (undone && mean_inside(undone->values, at) > 0) add_contrast(context, finding, undone, at, all);
   }
   finding.evidence.push_back(evidence_of(context, series.sent, *segments, at));
+  add_job_timing(context, finding, at, all);
   finding.sentence = fmt::format(
       "Packets from {} were probably lost on the way for {}: it recovered {} times from a loss of TCP segments, {} % "
       "of "

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/called_functions.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
@@ -19,9 +18,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                        }));
   if (!busiest || busiest->rate < context.threshold("min_rate")) return {};
   const auto& [process, all, seconds, share, rate] = *busiest;
-  JobValues values;
-  if (has_word(context.snapshot_value("job.libraries"), "torch_cuda")) values["torch"] = "yes";
-  Finding finding = context.finding(values);
+  Finding finding = context.finding();
   finding.confidence = Confidence::likely;
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
@@ -61,10 +58,11 @@ const RegisteredRule kRule{{
                    kMinMeasured,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"unset PYTORCH_NO_CUDA_MEMORY_CACHING   # it makes PyTorch free what it could use again", "torch"},
-                    {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then joins free memory "
+    .user_remedy = {{"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then joins free memory "
                      "instead of giving it back",
-                     "torch"}},
+                     "torch"},
+                    {"unset PYTORCH_NO_CUDA_MEMORY_CACHING   # if the job sets it: PyTorch then keeps freed memory",
+                     "torch", kIf}},
     .advice = {{"Do not call torch.cuda.empty_cache() in each step.", "torch"},
                {"Allocate once and use it again, or allocate from a pool: cudaMallocAsync.", "!torch"}},
     .admin_remedy = {},

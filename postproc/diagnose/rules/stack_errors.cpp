@@ -32,37 +32,44 @@ struct Code {
   Meaning meaning;
   std::string_view name;  // "": not in the table
   std::string_view words;
+  std::string_view remedy = {};  // the value that lines of the remedy need
 };
 
 // The runtime's and the driver's numbers are the same; the names are those of the runtime.
 constexpr Code kCudaCodes[] = {
     {1, Meaning::failed, "cudaErrorInvalidValue", "an argument is not valid"},
-    {2, Meaning::no_memory, "cudaErrorMemoryAllocation", "no memory was left"},
-    {3, Meaning::failed, "cudaErrorInitializationError", "CUDA could not be initialised, as after a fork"},
+    {2, Meaning::no_memory, "cudaErrorMemoryAllocation", "no memory was left", "no_memory"},
+    {3, Meaning::failed, "cudaErrorInitializationError", "CUDA could not be initialised, as after a fork", "no_gpu"},
     {4, Meaning::harmless, "cudaErrorCudartUnloading", "the program was about to end"},
     {9, Meaning::failed, "cudaErrorInvalidConfiguration", "a kernel cannot have so many threads or blocks"},
-    {35, Meaning::failed, "cudaErrorInsufficientDriver", "the driver is older than the CUDA library, or there is none"},
-    {46, Meaning::failed, "cudaErrorDevicesUnavailable", "another process has the GPU for itself"},
-    {98, Meaning::failed, "cudaErrorInvalidDeviceFunction", "the program was not compiled for this GPU"},
-    {100, Meaning::failed, "cudaErrorNoDevice", "no GPU was found"},
-    {101, Meaning::failed, "cudaErrorInvalidDevice", "there is no GPU of this number"},
-    {209, Meaning::failed, "cudaErrorNoKernelImageForDevice", "the program was not compiled for this GPU"},
-    {214, Meaning::broken, "cudaErrorECCUncorrectable", "a memory error of the GPU that could not be corrected"},
+    {35, Meaning::failed, "cudaErrorInsufficientDriver", "the driver is older than the CUDA library, or there is none",
+     "no_gpu"},
+    {46, Meaning::failed, "cudaErrorDevicesUnavailable", "another process has the GPU for itself", "no_gpu"},
+    {98, Meaning::failed, "cudaErrorInvalidDeviceFunction", "the program was not compiled for this GPU",
+     "architecture"},
+    {100, Meaning::failed, "cudaErrorNoDevice", "no GPU was found", "no_gpu"},
+    {101, Meaning::failed, "cudaErrorInvalidDevice", "there is no GPU of this number", "no_gpu"},
+    {209, Meaning::failed, "cudaErrorNoKernelImageForDevice", "the program was not compiled for this GPU",
+     "architecture"},
+    {214, Meaning::broken, "cudaErrorECCUncorrectable", "a memory error of the GPU that could not be corrected",
+     "bad_memory"},
     {400, Meaning::failed, "cudaErrorInvalidResourceHandle", "a stream or an event is not valid"},
     {600, Meaning::harmless, "cudaErrorNotReady", "not ready yet"},
-    {700, Meaning::broken, "cudaErrorIllegalAddress", "a kernel used memory that is not its own"},
+    {700, Meaning::broken, "cudaErrorIllegalAddress", "a kernel used memory that is not its own", "kernel_failed"},
     {701, Meaning::failed, "cudaErrorLaunchOutOfResources", "a kernel needs more threads or registers than there are"},
-    {702, Meaning::broken, "cudaErrorLaunchTimeout", "a kernel ran for too long"},
+    {702, Meaning::broken, "cudaErrorLaunchTimeout", "a kernel ran for too long", "kernel_failed"},
     {704, Meaning::harmless, "cudaErrorPeerAccessAlreadyEnabled", "access to another GPU is enabled already"},
     {709, Meaning::harmless, "cudaErrorContextIsDestroyed", "the program was about to end"},
-    {710, Meaning::broken, "cudaErrorAssert", "an assertion in a kernel failed"},
-    {715, Meaning::broken, "cudaErrorIllegalInstruction", "a kernel had an illegal instruction"},
-    {716, Meaning::broken, "cudaErrorMisalignedAddress", "a kernel used a misaligned address"},
-    {717, Meaning::broken, "cudaErrorInvalidAddressSpace", "a kernel used an address of the wrong kind"},
-    {718, Meaning::broken, "cudaErrorInvalidPc", "a kernel jumped out of its code"},
-    {719, Meaning::broken, "cudaErrorLaunchFailure", "a kernel failed"},
+    {710, Meaning::broken, "cudaErrorAssert", "an assertion in a kernel failed", "kernel_failed"},
+    {715, Meaning::broken, "cudaErrorIllegalInstruction", "a kernel had an illegal instruction", "kernel_failed"},
+    {716, Meaning::broken, "cudaErrorMisalignedAddress", "a kernel used a misaligned address", "kernel_failed"},
+    {717, Meaning::broken, "cudaErrorInvalidAddressSpace", "a kernel used an address of the wrong kind",
+     "kernel_failed"},
+    {718, Meaning::broken, "cudaErrorInvalidPc", "a kernel jumped out of its code", "kernel_failed"},
+    {719, Meaning::broken, "cudaErrorLaunchFailure", "a kernel failed", "kernel_failed"},
     {801, Meaning::failed, "cudaErrorNotSupported", "this GPU or driver does not support it"},
-    {802, Meaning::failed, "cudaErrorSystemNotReady", "the system of the GPUs is not ready: see the fabric manager"},
+    {802, Meaning::failed, "cudaErrorSystemNotReady", "the system of the GPUs is not ready: see the fabric manager",
+     "no_gpu"},
 };
 // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
 constexpr Code kNcclCodes[] = {
@@ -169,10 +176,8 @@ void add(const RuleContext& context, const EventCount& count, Errors& errors) {
 Finding describe(const RuleContext& context, const Errors& errors) {
   const Meaning meaning = errors.code ? errors.code->meaning : Meaning::failed;
   JobValues values;
-  if (errors.nccl) values["nccl"] = "yes";
-  if (!errors.nccl && meaning == Meaning::broken) values["kernel_failed"] = "yes";
-  if (meaning == Meaning::no_memory) values["no_memory"] = "yes";
-  if (has_word(context.snapshot_value("job.libraries"), "torch_cuda")) values["torch"] = "yes";
+  if (errors.nccl) values["nccl_failed"] = "yes";
+  if (errors.code && !errors.code->remedy.empty()) values[std::string(errors.code->remedy)] = "yes";
   Finding finding = context.finding(values);
   finding.severity = meaning == Meaning::broken ? Severity::warning : Severity::notice;
   finding.confidence = Confidence::certain;
@@ -281,15 +286,25 @@ const RegisteredRule kRule{{
     .look_alikes = "results that mean \"not ready yet\", the end of a program",
     .proof = Proof::test_double,
     .user_remedy =
-        {{"compute-sanitizer   # finds the access; much slower", "kernel_failed"},
+        {{"compute-sanitizer   # names an access to wrong memory; much slower", "kernel_failed"},
          {"export CUDA_LAUNCH_BLOCKING=1   # in one run: the call that failed then returns the error; slower",
           "kernel_failed"},
-         {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: NCCL writes why", "nccl"},
+         {"#SBATCH --exclude={nodes}   # until the GPU was reset or replaced", "job,bad_memory"},
+         {"nvidia-smi   # on {node}, in such a job: the GPUs that it sees, and the newest CUDA version of the driver",
+          "no_gpu"},
+         {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: NCCL writes why", "nccl_failed"},
          {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then loses less memory between blocks",
           "no_memory,torch"}},
-    .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"}},
+    .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"},
+               {"Start again from a checkpoint that is older than the error.", "bad_memory"},
+               {"Compile for this GPU (nvcc -arch=native), or install a build of PyTorch that names it: "
+                "torch.cuda.get_arch_list().",
+                "architecture"}},
     .admin_remedy =
-        {"dmesg -T | grep -iE 'nvrm|nvlink|mlx5|link'   # on {nodes}: messages of GPUs and network at that time"},
+        {{"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on {nodes}", "bad_memory"},
+         {"dmesg -T | grep -iE 'nvrm|nvlink|mlx5|link'   # on {nodes}: messages of GPUs and network at that "
+          "time",
+          "!no_memory,!architecture"}},
     .verify = {.expected = "stack.errors is 0"},
     .sources = {"https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
                 "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",

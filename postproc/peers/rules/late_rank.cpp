@@ -462,9 +462,14 @@ const RegisteredJobRule kLateRank(
                        {"min_seconds", 10, "s", "shortest interval"},
                        {"min_cost", 10, "%",
                         "least cost, in the time of the job, of a rank that is late from the first to the last call"}},
-        .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do eu-stack -p $p; done   # on {node}, in the "
-                        "next run, with the package elfutils (it needs kernel.yama.ptrace_scope=0): the function that "
-                        "each rank executes",
+        .user_remedy = {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
+                         "the next run, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each "
+                         "rank executes",
+                         "python"},
+                        {"for p in $(pgrep -u \"$USER\" -x {process}); do eu-stack -p $p; done   # on {node}, in the "
+                         "next run, with the package elfutils (it needs kernel.yama.ptrace_scope=0): the function that "
+                         "each rank executes",
+                         "!python"},
                         "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run: other "
                         "processes on the cpus (column psr) of {ranks}"},
         .advice = {"Compare the work of {ranks} on {nodes} with that of the other ranks: its part of the data, and the "

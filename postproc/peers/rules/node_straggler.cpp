@@ -2,9 +2,17 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "postproc/diagnose/job_timings.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_deviations.h"
+#include "postproc/peers/step_history.h"
 #include "postproc/peers/transient_straggler.h"
 #include "postproc/words/quantity.h"
 
@@ -59,10 +67,48 @@ bool has_known_cause(const Finding& straggler, std::span<const Finding> found) {
   });
 }
 
+/// The mean time of the steps of a rank, point by point.
+JobTiming steps_of(const NodeRanks& node, const StepTrend& trend, const TimeSpan& span) {
+  constexpr double kWindowSeconds = 5;
+  const std::vector<double> begins = begins_of(trend);
+  const double begin = static_cast<double>(span.begin_utc_ns) * 1e-9;
+  const double end = static_cast<double>(span.end_utc_ns) * 1e-9;
+  JobTiming timing{.node = std::string(node.node),
+                   .metric = "stack.step_time",
+                   .instance = trend.rank,
+                   .feature = "mean",
+                   .ns = {},
+                   .at = {},
+                   .unusual = {}};
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    timing.ns.push_back(1e9 * (begins[i + 1] - begins[i]) / static_cast<double>(trend.point_steps));
+    if (!(begins[i] >= begin && begins[i + 1] <= end)) continue;
+    if (timing.at.length() == 0) timing.at.begin = i;
+    timing.at.end = i + 1;
+  }
+  timing.unusual = {widened(timing.at, 1, timing.ns.size())};  // a part of those at its ends is inside
+  const double points = static_cast<double>(timing.at.length()) * kWindowSeconds / (end - begin);
+  timing.window = static_cast<std::size_t>(std::max(1.0, std::round(points)));
+  return timing;
+}
+
+/// All ranks that work in step have the same steps: one line of evidence.
+void add_steps(std::span<const NodeRanks> ranks, Finding& finding) {
+  const TimeSpan& span = finding.intervals.front();
+  std::vector<JobTiming> timings;
+  for (const NodeRanks& node : ranks) {
+    for (const StepTrend& trend : node.steps.ranks) {
+      if (trend.point_steps > 0) timings.push_back(steps_of(node, trend, span));
+    }
+  }
+  if (auto grown = grown_timing(timings, span)) finding.evidence.push_back(*std::move(grown));
+}
+
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   if (!context.comparison.straggler.node.empty()) return {straggles(context.comparison, context.job, rule)};
   auto passing = transient_stragglers(context.comparison, context.nodes, context.found, rule);
   std::erase_if(passing, [&](const Finding& one) { return has_known_cause(one, context.found); });
+  for (Finding& one : passing) add_steps(context.ranks, one);
   return {passing.begin(), passing.end()};
 }
 

@@ -617,6 +617,9 @@ const RegisteredJobRule kSlowSteps(
              {"cat /proc/pressure/io   # on {node}, in the next run, while the steps are slow: the share of "
               "time in which processes wait for storage",
               "input"},
+             {"grep . /proc/pressure/*   # on {node}, in the next run, while the steps are slow: the share of time in "
+              "which processes wait for cpus, memory or storage",
+              "waits"},
              {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, in the next run, twice "
               "while the steps are slow: where the numbers grow, segments are lost",
               "exchange"},

@@ -629,17 +629,26 @@ void add_places(const std::vector<Rank>& ranks, const Standstill& all, const Wai
   }
 }
 
-JobValues values_of(const Standstill& all, const Waiting& waiting) {
+JobValues values_of(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting) {
   JobValues values{{"begin", std::to_string(all.begin_utc_ns / kSecond)},
                    {"end", std::to_string(all.end_utc_ns / kSecond + 1)}};
+  if (trains(ranks)) values["torch"] = "yes";
   for (const QuietTime* quiet : all.of_rank) {
+    if (!quiet->place.empty()) values["python"] = "yes";
     for (const FunctionCalls& each : quiet->calls) {
       const CallLibrary library = call_facts(each.function).library;
       if (library == CallLibrary::nccl) values["nccl"] = "yes";
       if (library == CallLibrary::gloo) values["torch"] = "yes";
     }
   }
+  if (values.contains("torch")) values["python"] = "yes";
   if (waiting.kind == Kind::calls_differ) values["differing_calls"] = "yes";
+  if (waiting.kind == Kind::none_came_back) values["all_inside"] = "yes";
+  std::vector<std::string> ended;
+  for (const std::size_t rank : waiting.absent) {
+    if (process_ended(all, *all.of_rank[rank])) ended.push_back(ranks[rank].of->rank);
+  }
+  if (!ended.empty()) values["ended"] = joined(ended, ",");
   return values;
 }
 
@@ -689,7 +698,7 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
       fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",
                   duration(last->seconds()), clock_time(last->begin_utc_ns), duration(into_job),
                   Words(ranks, *last, *waiting, unrecorded).whom());
-  findings.emplace_back(std::move(finding), values_of(*last, *waiting));
+  findings.emplace_back(std::move(finding), values_of(ranks, *last, *waiting));
   return findings;
 }
 
@@ -715,15 +724,19 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
     finding.sentence =
         fmt::format("At {} UTC, {} into the job, the ranks made no progress for {}: {}.", clock_time(one.begin_utc_ns),
                     duration(into_job), duration(one.seconds()), Words(ranks, one, *waiting, unrecorded).whom());
-    findings.emplace_back(std::move(finding), values_of(one, *waiting));
+    findings.emplace_back(std::move(finding), values_of(ranks, one, *waiting));
   }
   return findings;
 }
 
 constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "cpu time above which a rank is at work"};
-constexpr const char* kDump =
+constexpr const char* kPythonLines =
     "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
     "it stands still, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each rank executes";
+constexpr const char* kFunctions =
+    "for p in $(pgrep -u \"$USER\" -x {process}); do eu-stack -p $p; done   # on {node}, in the next run, while it "
+    "stands still, with the package elfutils (it needs kernel.yama.ptrace_scope=0): the function that each rank "
+    "executes";
 constexpr const char* kJournal =
     "journalctl -S @{begin} -U @{end}   # on {nodes}: messages of the kernel and of services at that time";
 
@@ -749,18 +762,32 @@ const RegisteredJobRule kHang(
                        kMaxCpus,
                        {"min_busy_seconds", 600, "s", "shortest time if the rank that is waited for may be at work"}},
         .user_remedy =
-            {kDump,
+            {{kPythonLines, "python,!ended"},
+             {kFunctions, "!python,!ended"},
+             {"sacct -j {job} --format=JobID,NodeList,State,ExitCode,MaxRSS   # how the steps of the job ended",
+              "job,ended"},
+             {"nstat -az | grep -E 'TcpRetransSegs|TcpExtTCPTimeouts'   # on {nodes}, in the next run, twice while it "
+              "stands still: where the numbers grow, segments are lost",
+              "all_inside"},
+             {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: the network that NCCL chose, and its "
+              "errors",
+              "nccl,all_inside"},
              {"export TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   # PyTorch writes the last "
               "collectives of each rank when one times out",
               "nccl"},
              {"export TORCH_DISTRIBUTED_DEBUG=DETAIL   # PyTorch then compares the collectives of all ranks; slower",
               "torch,differing_calls"}},
-        .advice = {{"Give the process group a time limit that suits your steps (timeout of "
-                    "torch.distributed.init_process_group): such a job then ends with an error instead of its time "
-                    "limit.",
-                    "torch"},
-                   "Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
-                   "run out earlier on one rank."},
+        .advice =
+            {{"Read the end of the output of {ended} on {nodes}: its process ended, and other ranks wait for it.",
+              "ended"},
+             {"Look at the network and the GPUs of {nodes} before the program: all recorded ranks made the same call.",
+              "all_inside"},
+             {"Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
+              "run out earlier on one rank.",
+              "!ended,!all_inside"},
+             {"Give the process group a time limit that suits your steps (timeout of "
+              "torch.distributed.init_process_group): such a job then ends with an error instead of its time limit.",
+              "torch"}},
         .admin_remedy = {kJournal, "Look at {nodes} from that moment on: GPUs, links, file systems."},
         .verify = {.expected = "the collectives of all ranks go on until the job ends"},
         .sources = {"https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
@@ -787,7 +814,7 @@ const RegisteredJobRule kStall(
                        {"min_after", 60, "s", "length of the start-up, in which ranks usually wait for each other"},
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a warning"}},
-        .user_remedy = {kDump},
+        .user_remedy = {{kPythonLines, "python"}, {kFunctions, "!python"}},
         .advice = {"Find what the rank waited for at that time (other findings of that time may name it): a lock, a "
                    "download, a file server that did not answer."},
         .admin_remedy = {kJournal, "Look at {nodes} in that interval: stopped processes, file systems, network."},

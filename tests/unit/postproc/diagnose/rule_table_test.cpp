@@ -313,6 +313,26 @@ Finding finding_of_rule(std::string_view id, Remedy remedy) {
   return finding;
 }
 
+TEST(Remedy, LooksIntoAProgramWithAToolForItsLanguage) {
+  const auto tools = [](std::string_view rule, std::string_view command) {
+    Finding finding;
+    finding.nodes = {"n1"};
+    const JobValues values = job_values(finding, {.id = {}, .command = command, .nodes = {}});
+    std::string found;
+    for (const std::string& line : remedy_for(*find_rule(rule), values).user) {
+      for (const char* tool : {"py-spy", "eu-stack"}) {
+        if (line.find(tool) != std::string::npos) found += std::string(tool) + ' ';
+      }
+    }
+    return found;
+  };
+  for (const std::string_view rule : {"stack.late_rank", "stack.hang", "stack.stall"}) {
+    EXPECT_EQ(tools(rule, "python3.11"), "py-spy ");
+    EXPECT_EQ(tools(rule, "solver"), "eu-stack ");
+    EXPECT_EQ(tools(rule, "bash"), "") << "a script starts another program";
+  }
+}
+
 TEST(Remedy, TellsAlternativesWhereTheFindingHasTheLineBefore) {
   const char* const kBackground =
       "Ask for more than 2G of memory: the job had so much in memory and in swap at one time.";

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <random>
+#include <span>
+#include <string>
 
 #include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
@@ -66,11 +68,12 @@ std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 5
 }
 
 std::vector<Finding> found(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings = {},
-                           const std::vector<Finding>& on_nodes = {}) {
+                           const std::vector<Finding>& on_nodes = {}, std::span<const NodeRanks> ranks = {}) {
   std::vector<const NodeProfile*> nodes;
   for (const NodeProfile& profile : profiles) nodes.push_back(&profile);
   const PeerComparison comparison = compare_peers(nodes, settings);
-  auto passing = run_job_rules({.comparison = comparison, .nodes = nodes, .job = {}, .found = on_nodes}, settings);
+  auto passing =
+      run_job_rules({.comparison = comparison, .nodes = nodes, .job = {}, .found = on_nodes, .ranks = ranks}, settings);
   std::erase_if(passing, [](const Finding& one) {
     return one.id != "node.straggler" || one.intervals.front() == TimeSpan{};  // the whole job
   });
@@ -105,6 +108,45 @@ TEST(TransientStraggler, IsNamedAmongFour) {
       << findings[0].sentence;
   EXPECT_EQ(findings[0].evidence.at(1).node, "");
   EXPECT_EQ(findings[0].evidence.at(1).feature, "median of the other 3 nodes");
+}
+
+/// Training steps of these lengths, in points of four; the second one is that of the steps from 50 s to 70 s.
+StepHistory training(double usual, double inside) {
+  StepTrend trend{.rank = "rank0", .point_steps = 4, .begin_utc_ns = 1'700'000'000 * kSecond, .begins = {}};
+  double second = 0;
+  while (second < 120) {
+    const double step = second >= 50 && second < 70 ? inside : usual;
+    trend.begins += std::to_string(std::llround(4e6 * step)) + ' ';
+    trend.steps += 4;
+    second += 4 * step;
+  }
+  trend.begins.pop_back();
+  return {.ranks = {trend}, .slow = {}};
+}
+
+TEST(TransientStraggler, ShowsHowMuchLongerTheStepsTook) {
+  const auto lines_with = [](const StepHistory& steps) {
+    const NodeRanks ranks[] = {{.node = "n1", .steps = steps}, {.node = "n2", .steps = steps}};
+    const auto findings = found(record({{0.8, 0.4}, {0.8, 1.0}}), {}, {}, ranks);
+    EXPECT_EQ(findings.size(), 1U);
+    std::vector<Evidence> lines;
+    for (const Finding& finding : findings) lines = finding.evidence;
+    return lines;
+  };
+  const auto lines = lines_with(training(0.1, 0.131));
+  ASSERT_EQ(lines.size(), 3U) << "one line for all ranks";
+  EXPECT_EQ(lines[0].metric, kOwnTime);
+  EXPECT_EQ(lines[2].metric, "stack.step_time");
+  EXPECT_EQ(lines[2].instance, "rank0");
+  EXPECT_EQ(lines[2].unit, "ns");
+  EXPECT_NEAR(lines[2].observed.value_or(0), 131e6, 5e6);
+  EXPECT_NEAR(lines[2].expected.value_or(0), 100e6, 2e6);
+  EXPECT_EQ(lines_with(training(0.1, 0.1)).size(), 2U) << "as long as usual";
+  EXPECT_EQ(lines_with(training(0.1, 0.08)).size(), 2U) << "shorter";
+  EXPECT_EQ(lines_with({}).size(), 2U) << "not measured";
+  StepHistory unknown = training(0.1, 0.131);
+  unknown.ranks[0].begins = "- - -";
+  EXPECT_EQ(lines_with(unknown).size(), 2U);
 }
 
 TEST(TransientStraggler, CostsTheWorkThatTheWaitingNodeDidNotDo) {

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "listed_metrics.h"
 #include "postproc/detect/windows/layers.h"
 #include "postproc/detect/windows/robust_windows.h"
 #include "postproc/detect/windows/window_detector.h"
@@ -63,6 +68,54 @@ TEST(Layers, AreSubsystemsAndWhatCallsAreAbout) {
   EXPECT_EQ(of("stack.calls", "rank0/torch.backward", Subsystem::process), Layer::steps);
   EXPECT_EQ(of("stack.steps", "rank0", Subsystem::process), Layer::steps);
   EXPECT_EQ(of("stack.step_time", "rank0", Subsystem::process), Layer::steps);
+  EXPECT_EQ(of("stack.communication", "rank0", Subsystem::process), Layer::collective);
+  EXPECT_EQ(of("stack.time", "rank0/python.gc", Subsystem::process), Layer::python);
+  EXPECT_EQ(of("stack.calls", "rank0/python.import", Subsystem::process), Layer::python);
+  EXPECT_EQ(of("stack.time", "rank0/of_another_version", Subsystem::process), Layer::process);
+}
+
+TEST(Layers, HaveARowForEachSubsystem) {
+  constexpr std::pair<std::string_view, Layer> kExpected[] = {
+      {"cpu", Layer::cpu},         {"gpu", Layer::gpu},         {"memory", Layer::memory}, {"network", Layer::network},
+      {"storage", Layer::storage}, {"process", Layer::process}, {"self", Layer::self},
+  };
+  ASSERT_EQ(std::size(kExpected), static_cast<std::size_t>(Subsystem::self) + 1) << "a subsystem is new";
+  for (const auto& [name, layer] : kExpected) {
+    const auto subsystem = subsystem_of(name);
+    ASSERT_TRUE(subsystem.has_value()) << name;
+    EXPECT_EQ(layer_of({.metric = "any.metric", .subsystem = *subsystem}), layer) << name;
+  }
+}
+
+TEST(Layers, HaveARowForEachMetricOfCalls) {
+  struct Expected {
+    std::string_view metric, instance;
+    Layer layer;
+  };
+  constexpr Expected kExpected[] = {
+      {"stack.calls", "rank0/gloo.allreduce", Layer::collective},
+      {"stack.bytes", "rank0/cudaMemcpy", Layer::cuda},
+      {"stack.time", "rank0/python.gc", Layer::python},
+      {"stack.longest", "rank0/python.gc", Layer::python},
+      {"stack.in_flight", "rank0/MPI_Recv", Layer::collective},
+      {"stack.errors", "rank0/cudaFree", Layer::cuda},
+      {"stack.steps", "rank0", Layer::steps},
+      {"stack.step_time", "rank0", Layer::steps},
+      {"stack.communication", "rank0", Layer::collective},
+  };
+  for (const Expected& each : kExpected) {
+    EXPECT_EQ(layer_of({.metric = std::string(each.metric),
+                        .instance = std::string(each.instance),
+                        .subsystem = Subsystem::process}),
+              each.layer)
+        << each.metric;
+  }
+  const ListedMetrics listed;
+  for (const std::string& metric : listed.patterns()) {
+    const bool known = std::any_of(std::begin(kExpected), std::end(kExpected),
+                                   [&](const Expected& each) { return each.metric == metric; });
+    EXPECT_TRUE(known || !metric.starts_with("stack.")) << metric << " needs a row here, and perhaps in layers.cpp";
+  }
 }
 
 TEST(LayerMixture, SeesAnEventOfAFewChannelsBesideALargeLayer) {

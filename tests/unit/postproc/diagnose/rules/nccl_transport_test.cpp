@@ -66,6 +66,27 @@ TEST(RuleSocketFallback, NamesNcclOnlyAsPossibleWhereNoGpuWasOpened) {
   EXPECT_TRUE(found[0].sentence.starts_with("The job communicated over TCP sockets on ")) << found[0].sentence;
 }
 
+TEST(RuleSocketFallback, ShowsTheBytesThatCallsOfNcclWereToMove) {
+  const auto with_calls = [](const std::string& instance, const std::string& gpus) {
+    R node = training(400, 420);
+    set(node.end, "job.gpus_opened", gpus);
+    if (!instance.empty()) node.counter("stack.bytes", instance, R::always(900e6), "rank");
+    return node.findings("nccl.socket_fallback").at(0);
+  };
+  const Finding counted = with_calls("rank0/ncclAllReduce", "none");
+  ASSERT_EQ(counted.evidence.size(), 3U);
+  EXPECT_EQ(counted.evidence[2].metric, "stack.bytes");
+  EXPECT_EQ(counted.evidence[2].instance, "rank0/ncclAllReduce");
+  EXPECT_NEAR(counted.evidence[2].observed.value_or(0), 900e6, 20e6);
+  EXPECT_FALSE(counted.evidence[2].expected.has_value());
+  EXPECT_EQ(counted.severity, Severity::warning) << "calls were counted: it is NCCL that communicates";
+  EXPECT_TRUE(counted.sentence.starts_with("NCCL ran over TCP sockets on ")) << counted.sentence;
+  EXPECT_EQ(with_calls("", "0 1").evidence.size(), 2U) << "not measured";
+  for (const char* other : {"rank0/cudaMemcpy", "rank0/gloo.allreduce", "rank0/ncclCommInitRank"}) {
+    EXPECT_EQ(with_calls(other, "0 1").evidence.size(), 2U) << other;
+  }
+}
+
 TEST(RuleSocketFallback, AccusesNoServerOnOneNode) {
   R server = training(400, 420);
   std::erase_if(server.begin, [](const auto& fact) { return fact.first == "env.SLURM_JOB_NUM_NODES"; });
@@ -243,6 +264,17 @@ TEST(RuleSocketThreads, ProposesAnExperimentOnALinkThatIsNeverFull) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"});
   EXPECT_EQ(found[0].evidence.at(0).expected, 12.5e9);
   EXPECT_NE(found[0].impact.how.find("not measured"), std::string::npos);
+}
+
+TEST(RuleSocketThreads, ShowsTheBytesOfTheCallThatMovesMost) {
+  R node = on_ethernet(2000);
+  node.counter("stack.bytes", "rank0/ncclAllGather", R::always(100e6), "rank")
+      .counter("stack.bytes", "rank0/ncclAllReduce", R::always(900e6), "rank");
+  const auto found = node.findings("nccl.socket_threads");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.back().metric, "stack.bytes");
+  EXPECT_EQ(found[0].evidence.back().instance, "rank0/ncclAllReduce");
+  EXPECT_EQ(on_ethernet(2000).findings("nccl.socket_threads").at(0).evidence.size(), 2U);
 }
 
 TEST(RuleSocketThreads, IsSilentWhereMoreSocketsWouldNotHelp) {

@@ -359,6 +359,117 @@ TEST(RuleLoss, KnowsASenderOfRareLossesByTheRecoveriesThatItDidNotUndo) {
   EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_intrinsic");
 }
 
+/// A receiver and a sender with lost segments from 50 s to 65 s.
+R receiver_of_losses() {
+  R node;
+  node.counter("tcpext.TCPOFOQueue", "", R::event(0.1, 200), "node")
+      .counter("tcpext.TCPDSACKOldSent", "", R::event(0.1, 2), "node")
+      .counter("tcp.InSegs", "", R::event(4000, 3200), "node");
+  return node;
+}
+R sender_of_losses() {
+  return record_sender({});
+}
+
+/// Ten calls a second that take this time each.
+void add_calls(R& node, const std::string& instance, double usual_ns, double inside_ns) {
+  node.counter("stack.calls", instance, R::always(10), "rank")
+      .counter("stack.time", instance, R::event(10 * usual_ns, 10 * inside_ns), "rank");
+}
+
+/// The lines of evidence by the job's own clock.
+std::vector<Evidence> lines_of_the_job(const R& node) {
+  const auto found = node.findings("net.tcp_retrans_fault");
+  EXPECT_EQ(found.size(), 1U);
+  std::vector<Evidence> lines;
+  for (const Finding& finding : found) {
+    EXPECT_EQ(finding.sentence.find("not measured"), std::string::npos) << finding.sentence;
+    for (const Evidence& each : finding.evidence) {
+      if (each.metric.starts_with("stack.")) lines.push_back(each);
+    }
+  }
+  return lines;
+}
+
+TEST(RuleLoss, TellsHowMuchLongerACollectiveTook) {
+  for (const auto& losing : {receiver_of_losses, sender_of_losses}) {
+    R node = losing();
+    add_calls(node, "rank0/c10d.work", 12e6, 31e6);
+    node.gauge("stack.step_time", "rank0", R::event(100e6, 131e6), "rank");
+    const auto lines = lines_of_the_job(node);
+    ASSERT_EQ(lines.size(), 1U) << "one line, and not of the steps, too";
+    EXPECT_EQ(lines[0].metric, "stack.time");
+    EXPECT_EQ(lines[0].instance, "rank0/c10d.work");
+    EXPECT_EQ(lines[0].node, "n2");
+    EXPECT_EQ(lines[0].feature, "mean time of a call");
+    EXPECT_EQ(lines[0].unit, "ns");
+    EXPECT_NEAR(lines[0].observed.value_or(0), 31e6, 1.5e6);
+    EXPECT_NEAR(lines[0].expected.value_or(0), 12e6, 0.5e6);
+  }
+}
+
+TEST(RuleLoss, TellsHowMuchLongerTheStepsTookWhereNoCollectiveDid) {
+  R node = receiver_of_losses();
+  add_calls(node, "rank0/c10d.work", 12e6, 12e6);
+  add_calls(node, "rank0/ncclAllReduce", 1e4, 5e4);  // it is put into a queue: no time of an exchange
+  add_calls(node, "rank0/python.gc", 1e6, 9e6);
+  node.gauge("stack.step_time", "rank0", R::event(100e6, 101e6), "rank")
+      .gauge("stack.step_time", "rank1", R::event(100e6, 131e6), "rank");
+  const auto lines = lines_of_the_job(node);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0].metric, "stack.step_time");
+  EXPECT_EQ(lines[0].instance, "rank1");
+  EXPECT_EQ(lines[0].feature, "mean");
+  EXPECT_NEAR(lines[0].observed.value_or(0), 131e6, 0.5e6);
+  EXPECT_NEAR(lines[0].expected.value_or(0), 100e6, 0.5e6);
+}
+
+TEST(RuleLoss, KnowsStepsThatAreLongerThanTheTimeBetweenTwoRows) {
+  R node = receiver_of_losses();
+  const auto seen = [](double second, double begin, double length) {  // for a second after the end of each
+    return std::fmod(second - begin, length) < 1 ? 1e9 * length : std::nan("");
+  };
+  node.gauge(
+      "stack.step_time", "rank0",
+      [&](double second) { return second >= 50 && second < 65 ? seen(second, 50, 3) : seen(second, 0, 2); }, "rank");
+  const auto lines = lines_of_the_job(node);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NEAR(lines[0].observed.value_or(0), 3e9, 0.2e9);
+  EXPECT_NEAR(lines[0].expected.value_or(0), 2e9, 0.1e9);
+}
+
+TEST(RuleLoss, HasNoLineOfTheJobsOwnClockWhereItDidNotChange) {
+  const auto lines_with = [](double usual, double inside) {
+    R node = receiver_of_losses();
+    add_calls(node, "rank0/c10d.work", usual, inside);
+    node.gauge("stack.step_time", "rank0", R::event(10 * usual, 10 * inside), "rank");
+    return lines_of_the_job(node).size();
+  };
+  EXPECT_EQ(lines_with(12e6, 12e6), 0U);
+  EXPECT_EQ(lines_with(12e6, 12.6e6), 0U) << "a twentieth";
+  EXPECT_EQ(lines_with(12e6, 6e6), 0U) << "shorter";
+  EXPECT_EQ(lines_with(12e6, 14e6), 1U);
+}
+
+TEST(RuleLoss, HasNoLineOfTheJobsOwnClockWhereItWasNotMeasured) {
+  EXPECT_TRUE(lines_of_the_job(receiver_of_losses()).empty());
+  EXPECT_TRUE(lines_of_the_job(sender_of_losses()).empty());
+  R node = receiver_of_losses();
+  const auto rests_inside = [](double second) { return second >= 48 && second < 70 ? std::nan("") : 12e6; };
+  node.counter("stack.calls", "rank0/c10d.work", R::always(10), "rank")
+      .counter("stack.time", "rank0/c10d.work", rests_inside, "rank")
+      .gauge("stack.step_time", "rank0", rests_inside, "rank");
+  EXPECT_TRUE(lines_of_the_job(node).empty()) << "not in the interval";
+  R wandering = receiver_of_losses();
+  wandering.gauge(
+      "stack.step_time", "rank0",
+      [](double second) { return second >= 50 && second < 65  ? 131e6
+                                 : std::fmod(second, 20) < 10 ? 80e6
+                                                              : 140e6; },
+      "rank");
+  EXPECT_TRUE(lines_of_the_job(wandering).empty()) << "as long as at other times";
+}
+
 TEST(RuleLoss, TakesNoRecoveriesForLossesThatTheSenderUndid) {
   EXPECT_TRUE(found_by({.recoveries = 5, .undone = 5, .needless = 100}).empty());
   EXPECT_TRUE(found_by({.recoveries = 50, .undone = 30, .needless = 80}).empty()) << "most of them";

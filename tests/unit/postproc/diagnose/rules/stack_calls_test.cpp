@@ -1,7 +1,10 @@
 // Errors and allocations of the software stack.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
@@ -40,6 +43,35 @@ TEST(RuleStackErrors, NamesTheFirstOfTheCallsThatFailed) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 70.2, 0.2);
   ASSERT_EQ(found[0].evidence.size(), 2U);
   EXPECT_EQ(found[0].evidence[0].metric, "stack.errors");
+}
+
+/// The remedy for one error in a job of PyTorch.
+Remedy remedy_for_error(const std::string& function, const std::string& code) {
+  R node;
+  node.end = {{"job.libraries", "cuda torch torch_cuda"}};
+  fail(node, "rank0", function, 70, 1, code);
+  return node.findings("stack.errors").at(0).remedy;
+}
+
+bool has_line(const std::vector<std::string>& lines, const std::string& begin) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(begin); });
+}
+
+TEST(RuleStackErrors, GivesTheLinesForThatErrorAlone) {
+  const Remedy wrong = remedy_for_error("cudaStreamSynchronize", "700");
+  EXPECT_TRUE(has_line(wrong.user, "compute-sanitizer "));
+  EXPECT_TRUE(has_line(wrong.user, "export CUDA_LAUNCH_BLOCKING=1 "));
+  EXPECT_FALSE(has_line(wrong.user, "export NCCL_DEBUG=")) << "PyTorch has NCCL loaded, which did not fail";
+  const Remedy memory = remedy_for_error("cudaStreamSynchronize", "214");
+  EXPECT_FALSE(has_line(memory.user, "compute-sanitizer ")) << "the memory is at fault, and no kernel";
+  EXPECT_TRUE(has_line(memory.advice, "Start again from a checkpoint that is older"));
+  EXPECT_TRUE(has_line(memory.admin, "nvidia-smi -q -d ECC"));
+  const Remedy full = remedy_for_error("cudaMalloc", "2");
+  EXPECT_TRUE(has_line(full.user, "export PYTORCH_CUDA_ALLOC_CONF="));
+  EXPECT_TRUE(full.admin.empty()) << "no device failed";
+  EXPECT_TRUE(has_line(remedy_for_error("cudaMalloc", "35").user, "nvidia-smi   # on n2"));
+  EXPECT_TRUE(has_line(remedy_for_error("cudaLaunchKernel", "209").advice, "Compile for this GPU"));
+  EXPECT_TRUE(has_line(remedy_for_error("ncclAllReduce", "2").user, "export NCCL_DEBUG=INFO"));
 }
 
 TEST(RuleStackErrors, JudgesByTheGravestOfAFunctionsErrors) {

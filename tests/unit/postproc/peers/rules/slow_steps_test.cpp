@@ -212,6 +212,8 @@ TEST(RuleSlowSteps, AdvisesByThePartThatGrew) {
   const auto unknown = found_in(that_waits());
   ASSERT_EQ(unknown.size(), 1U);
   EXPECT_TRUE(has(unknown[0].remedy.advice, "did not compute longer"));
+  EXPECT_TRUE(has(unknown[0].remedy.user, "grep . /proc/pressure/"));
+  EXPECT_FALSE(has(waited[0].remedy.user, "/proc/pressure/"));
 }
 
 TEST(RuleSlowSteps, NamesItWhereMostStepsWereSlow) {

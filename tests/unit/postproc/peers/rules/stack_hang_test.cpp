@@ -86,6 +86,11 @@ void expect_in(const std::string& part, const std::string& sentence) {
   EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
 }
 
+bool is_advised(const Finding& finding, const std::string& begin) {
+  const auto& advice = finding.remedy.advice;
+  return std::any_of(advice.begin(), advice.end(), [&](const std::string& line) { return line.starts_with(begin); });
+}
+
 TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
   const auto found = found_in(job_that_hangs());
   ASSERT_EQ(found.size(), 1U);
@@ -107,6 +112,8 @@ TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
   EXPECT_EQ(found[0].evidence[0].observed.value_or(0) + 1, found[0].evidence[0].expected.value_or(0));
   EXPECT_EQ(found[0].evidence[2].metric, "stack.in_flight");
   EXPECT_NEAR(found[0].evidence[2].observed.value_or(0), 69e9, 1.5e9);
+  EXPECT_TRUE(is_advised(found[0], "Look for a branch that only some ranks take"));
+  EXPECT_TRUE(is_advised(found[0], "Give the process group a time limit ")) << "it makes backward passes";
 }
 
 TEST(RuleStackHang, NamesItByItsCallsWhereNoneIsTimed) {
@@ -145,6 +152,8 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
+  EXPECT_TRUE(is_advised(found[0], "Read the end of the output of rank3 on n2: "));
+  EXPECT_FALSE(is_advised(found[0], "Look for a branch ")) << "it did not take another one";
 }
 
 TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
@@ -501,6 +510,8 @@ TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].instances.empty());
   expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", found[0].sentence);
+  EXPECT_TRUE(is_advised(found[0], "Look at the network and the GPUs of n[1-2] before the program: "));
+  EXPECT_FALSE(is_advised(found[0], "Look for a branch ")) << "all ranks took the same one";
   job.inside = "cudaStreamSynchronize";  // their GPUs may compute
   EXPECT_TRUE(found_in(job).empty());
 }
