@@ -24,7 +24,7 @@ rm -f "$build"/reveal*.deb
     ninja -C "$build" && (cd "$build" && cpack -G DEB)
 } >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
 
-guests=(node nodes hints fabric memory)
+guests=(node nodes hints fabric memory stack)
 ran=0 failed=0
 for guest in "${guests[@]}"; do
   echo "== $guest"
