@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The guests with faults of their own, one after the other, with packages of this source: the last part of
+# The guests with faults of their own and stack.sh, one after the other, with packages of this source: the last part of
 # tests/run.sh --lab. One to two hours, as root, on a quiet machine.
 #
 #   all.sh [DIR]      DIR: of the image of Debian that these guests share; the first run of node.sh builds it (see there)
