@@ -126,8 +126,9 @@ void measure(CallCounters& counters, const Calibrated& called, const MeasuredKin
   attached.links.clear();
   series.detach_ms.push_back(milliseconds_since(begin));
   const std::uint64_t counted = counters.calls(point.index);
-  if (counted != kCalls)
+  if (counted != kCalls) {
     throw Unavailable(std::to_string(counted) + " of " + std::to_string(kCalls) + " calls were counted");
+  }
   series.without_ns.push_back(without);
   series.with_ns.push_back(with);
   series.delay_ns.push_back(with - without);
@@ -143,7 +144,7 @@ double quantile(std::vector<double> values, std::size_t percent) {
 void measure_way(CallCounters::Way way, int rounds) {
   const Calibrated called = calibrated_function();
   CallCounters counters(stack_functions().size(), way);
-  if ((way == CallCounters::Way::multi) != counters.is_multi()) throw Unavailable("this kernel has no such link");
+  if ((way == CallCounters::Way::multi) != counters.is_multi()) throw Unavailable("it does not count correctly here");
   std::array<Series, std::size(kKinds)> all;
   for (int round = 0; round < rounds + kMissedOnce; ++round) {
     for (std::size_t i = 0; i < all.size(); ++i) measure(counters, called, kKinds[i], all[i]);

@@ -354,10 +354,10 @@ def table(rows: list[list]):
 def compare_stack(args):
     """The cost of the collector itself: what the kernel does at each call is charged to the job."""
     collect = args.build / "bin/reveal-collect"
-    ways = {f"reveal{more}": Peer(str(collect), lambda job, s, more=more:
-                                  f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s{more}", None)
-            for more in ("", " --stack")}
-    rows, said = [["beside", "program", "CPU, % of a core", "bytes/s", "resident MB"]], []
+    ways = {name: Peer(str(collect), lambda job, s, more=more:
+                       f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s{more}", None)
+            for name, more in (("without --stack", ""), ("with --stack", " --stack"))}
+    rows, said = [["beside", "collector", "CPU, % of a core", "bytes/s", "resident MB"]], []
     for kind in trainings(args):
         results = collections.defaultdict(list)
         with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, \
@@ -373,7 +373,7 @@ def compare_stack(args):
             median = lambda key: statistics.median(run[key] for run in runs)
             rows.append([kind, each, f"{median('cpu'):.3f} ({min(cpu):.3f}-{max(cpu):.3f})", f"{median('bytes'):.0f}",
                          f"{median('resident') / 1e6:.1f}"])
-        said.append(f"{kind}: {summary([run['counted'] for run in results['reveal --stack']])}")
+        said.append(f"{kind}: {summary([run['counted'] for run in results['with --stack']])}")
     table(rows)
     print(*said, sep="\n")
 

@@ -62,8 +62,9 @@ int main(int argc, char** argv) {
   std::printf("attached\n");
   std::fflush(stdout);
   if (what == "count") {
-    for (int i = 0; i < 1000; ++i)
+    for (int i = 0; i < 1000; ++i) {
       reduce(nullptr, nullptr, kElements, kFloat32, i % 100 == 0 ? 4 : 0, nullptr, nullptr);
+    }
     for (int i = 0; i < 30; ++i) reinterpret_cast<Malloc>(malloc_code)(nullptr, 4096);
     sleep(4);  // an answer may come a row late
     return 7;
