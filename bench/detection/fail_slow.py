@@ -2,7 +2,7 @@
 """Training jobs whose steps take 10 to 50 % longer for a while: does the report of the job find it, and where?
 
   fail_slow.py --build BUILD --out DIR [--slow 34] [--untouched 40] [--parallel 3] [--seed 1] [--longest 60]
-               [--workloads accelerator-train,encoder-train]
+               [--workloads accelerator-train]
   fail_slow.py --build BUILD --out DIR --again     judges what is recorded there with the present `reveal report`
 
 Each job of the laboratory (tests/lab) that is made slow has three such intervals, one of each kind, in random order, on a
@@ -19,6 +19,8 @@ the table says how many there were. One is
   found    if a finding or notice overlaps it with an intersection over union of .1 or more
   located  if such a finding names the node of that rank, or one of its ranks, and not all; a slow link also, where it
            says that the ranks exchanged data more slowly, or waited for each other, and none of them was late
+
+The report is compared with change points of the steps' durations (change_points.py), by the same rules.
 """
 import argparse
 import collections
@@ -37,6 +39,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests/lab"))
 sys.dont_write_bytecode = True
 import faults  # noqa: E402
 import scenario as lab  # noqa: E402
+from change_points import longer_steps  # noqa: E402
 from lab import REPORTED, median, names_node, overlap, table  # noqa: E402
 
 NODES = {"accelerator-train": 3}  # the others compute, and have a cpu for each rank
@@ -196,6 +199,25 @@ def is_located(finding: dict, interval: dict, nodes: int) -> bool:
     return interval["kind"] == "link" and any(words in finding["sentence"] for words in exchange)
 
 
+def judge_change_points(folder: pathlib.Path, truth: dict) -> int:
+    """The number of its intervals that overlap none."""
+    found = longer_steps(folder / "job")
+    for one in found:
+        one["beside"] = True
+    for interval in truth["intervals"]:
+        hits = []
+        for one in found:
+            both = min(one["end"], interval["end"]) - max(one["begin"], interval["begin"])
+            iou = max(0.0, both) / (max(one["end"], interval["end"]) - min(one["begin"], interval["begin"]))
+            if iou >= LEAST_IOU:
+                hits.append((iou, one["late"]))
+                one["beside"] = False
+        right = [[interval["rank"]]] + [[]] * (interval["kind"] == "link")  # late ranks: none, where a link is slow
+        interval["cut_found"], interval["cut_located"] = bool(hits), any(late in right for _, late in hits)
+        interval["cut_iou"] = max((iou for iou, _ in hits), default=0.0)
+    return sum(one["beside"] for one in found)
+
+
 def judge(args, folder: pathlib.Path) -> dict:
     truth = json.loads((folder / "truth.json").read_text())
     subprocess.run([args.build / "bin/reveal", "report", folder / "job"], check=True, stdout=subprocess.DEVNULL)
@@ -212,7 +234,8 @@ def judge(args, folder: pathlib.Path) -> dict:
         interval["iou"], interval["onset"] = best[0]
         interval["rules"] = sorted({f["id"] for _, f in hits})
         interval["seconds"] = interval["end"] - interval["begin"]
-    return truth | {"name": folder.name, "others": sorted(f["id"] for f in shown if id(f) not in used),
+    beside = judge_change_points(folder, truth)
+    return truth | {"name": folder.name, "others": sorted(f["id"] for f in shown if id(f) not in used), "cuts_beside": beside,
                     "sentences": [f["sentence"] for f in shown], "status": report["verdict"]["status"]}
 
 
@@ -222,7 +245,8 @@ def summary(results: list[dict]):
     print(f"\n{drawn} intervals, of which {drawn - len(judged)} are not judged (steps less than {LEAST:.0%} or more than "
           f"{MOST:.0%} longer, or the job ended)\n")
     of = lambda key, group: f"{sum(i[key] for i in group)}/{len(group)}"
-    rows = [["steps longer by", "intervals", "found", "located", "IoU .5 or more", "median IoU", "median onset s"]]
+    rows = [["steps longer by", "intervals", "found", "located", "IoU .5 or more", "median IoU", "median onset s",
+             "change points: found", "located", "median IoU"]]
     groups = collections.OrderedDict()
     for i in sorted(judged, key=lambda i: (i["workload"], KINDS.index(i["kind"]))):
         groups.setdefault(f"{i['kind']}, {i['workload']}", []).append(i)
@@ -234,13 +258,14 @@ def summary(results: list[dict]):
     for name, group in groups.items():
         rows.append([name, len(group), of("found", group), of("located", group),
                      f"{sum(i['iou'] >= .5 for i in group)}/{len(group)}", median([i["iou"] for i in group]),
-                     median([abs(i["onset"]) for i in group if i["onset"] is not None])])
+                     median([abs(i["onset"]) for i in group if i["onset"] is not None]), of("cut_found", group),
+                     of("cut_located", group), median([i["cut_iou"] for i in group])])
     table(rows)
     print()
-    rows = [["jobs", "runs", "with a finding beside", "which"]]
+    rows = [["jobs", "runs", "with a change point beside", "with a finding beside", "which"]]
     for name, group in (("slow", [r for r in results if r["intervals"]]),
                         ("untouched", [r for r in results if not r["intervals"]])):
-        rows.append([name, len(group), sum(bool(r["others"]) for r in group),
+        rows.append([name, len(group), sum(bool(r["cuts_beside"]) for r in group), sum(bool(r["others"]) for r in group),
                      ", ".join(f"{n} x {rule}" for rule, n in
                                collections.Counter(rule for r in group for rule in r["others"]).most_common()) or "-"])
     table(rows)

@@ -5,6 +5,8 @@
   overhead.py parts --build BUILD [--against BUILD] [--rounds 4] [--seconds 20]   cost per thread, and of child processes
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
   overhead.py slowdown --build BUILD [--rounds 12] [--seconds 10]     of two kinds of jobs, with a confidence interval
+  overhead.py slowdown --stack --build BUILD [--rounds 30]             of two trainings, with calls counted
+  overhead.py peers --stack --build BUILD [--rounds 5] [--seconds 10]  reveal with and without --stack beside these
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
   overhead.py churn --build BUILD [--against BUILD] [--rounds 3] [--seconds 30]   beside what comes and goes
 
@@ -23,11 +25,15 @@ beside the same job, and has the same channels by definition; counters that are 
 sadc can only every second; it is not scaled up.
 
 The slow-down of a job is judged by its own pace, with a fresh collector and without one in turn, --seconds each; the
-interval is that of the trimmed mean of the pairs (bootstrap, 95 %)."""
+interval is that of the trimmed mean of the pairs (bootstrap, 95 %), the upper bound its 95th percentile.
+
+--stack: beside trainings of two ranks (training.py), eight seconds after the collector's start. Each trace is read: if no
+call was counted in a window, there is no result. Calls are those of all ranks."""
 import argparse
 import bisect
 import collections
 import contextlib
+import importlib.util
 import os
 import pathlib
 import random
@@ -42,7 +48,13 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+from counted_calls import NoResult, counted_calls, median_calls, summary  # noqa: E402
+
 WARM_UP = 3.0
+STEADY, TRAININGS = ("memory", "communication"), ("encoder", "deep", "numpy")
+ATTACHING = 8.0  # seconds after the start of a collector with --stack
 EVENTS = ("cpu-clock,task-clock,context-switches,cpu-migrations,minor-faults,major-faults,alignment-faults,"
           "emulation-faults,page-faults,dummy")
 
@@ -210,17 +222,42 @@ def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
     }
 
 
+def trainings(args) -> list[str]:
+    """The jobs beside which calls are counted: of PyTorch where it is there."""
+    torch = importlib.util.find_spec("torch") is not None
+    if not torch:
+        print("PyTorch is not installed: only Python's own functions can be counted")
+    names = ("encoder", "deep") if torch else ("numpy",)
+    return [name for name in names if not args.only or name in args.only.split(",")]
+
+
+def wait_for_steps(done: pathlib.Path):
+    """A training loads its libraries first."""
+    deadline = time.monotonic() + 120
+    while done.read_text().count("\n") < 10:
+        if time.monotonic() > deadline:
+            sys.exit("overhead: the training makes no steps")
+        time.sleep(0.2)
+
+
 @contextlib.contextmanager
 def load(kind: str, build: pathlib.Path, folder: pathlib.Path):
-    """A job to watch, of one process tree that stays."""
+    """A job to watch, of one process tree that stays. Those that are slowed down write when they did a piece of work."""
     if kind == "idle":
         command = ["sleep", "1000000"]
+    elif kind in STEADY:
+        command = [build / "bin/steady_work", kind]
+    elif kind in TRAININGS:
+        command = [sys.executable, HERE / "training.py", kind]
     else:
         (folder / "data").mkdir()
         command = [str(build / "bin/training_job"), "--ranks", "2", "--seconds", "1000000", "--dir", str(folder / "data")]
-    job = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    with open(folder / "done" if kind in STEADY + TRAININGS else os.devnull, "w") as done:
+        job = subprocess.Popen(command, stdout=done, start_new_session=True)
     time.sleep(2)
     try:
+        if kind in TRAININGS:
+            wait_for_steps(folder / "done")
         yield job.pid
     finally:
         os.killpg(job.pid, signal.SIGKILL)
@@ -259,16 +296,16 @@ def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Pat
     return listed
 
 
-def measure(peer: Peer, job: int, seconds: float, keep: pathlib.Path | None = None) -> dict:
+def measure(peer: Peer, job: int, seconds: float, keep: pathlib.Path | None = None, warm_up: float = WARM_UP) -> dict:
     with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, Group() as group:
         folder = pathlib.Path(name)
         begun = time.monotonic()
-        line = peer.command(job, int(seconds + WARM_UP + 2))
+        line = peer.command(job, int(seconds + warm_up + 2))
         process = subprocess.Popen(["bash", "-c", line], cwd=folder, preexec_fn=group.enter, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        time.sleep(WARM_UP / 2)
+        time.sleep(warm_up / 2)
         client = subprocess.Popen(peer.client) if peer.client else None
-        time.sleep(WARM_UP / 2)
+        time.sleep(warm_up / 2)
         cpu, calls, since = group.nanoseconds(), group.read_calls(), time.monotonic()
         time.sleep(seconds)
         took = time.monotonic() - since
@@ -286,6 +323,8 @@ def measure(peer: Peer, job: int, seconds: float, keep: pathlib.Path | None = No
         process.wait()
         ran = time.monotonic() - begun
         result["bytes"] = size_of(folder) / ran if peer.stores else None
+        if " --stack" in line:
+            result["counted"] = counted_calls(folder / "n.h5", since, since + took)
         if keep:
             shutil.copytree(folder, keep, dirs_exist_ok=True)
         return result
@@ -312,7 +351,36 @@ def table(rows: list[list]):
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
+def compare_stack(args):
+    """The cost of the collector itself: what the kernel does at each call is charged to the job."""
+    collect = args.build / "bin/reveal-collect"
+    ways = {name: Peer(str(collect), lambda job, s, more=more:
+                       f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s{more}", None)
+            for name, more in (("without --stack", ""), ("with --stack", " --stack"))}
+    rows, said = [["beside", "collector", "CPU, % of a core", "bytes/s", "resident MB"]], []
+    for kind in trainings(args):
+        results = collections.defaultdict(list)
+        with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, \
+                load(kind, args.build, pathlib.Path(name)) as job:
+            for turn in range(args.rounds):
+                for each in random.Random(turn).sample(list(ways), len(ways)):
+                    try:
+                        results[each].append(measure(ways[each], job, args.seconds, warm_up=ATTACHING))
+                    except (NoResult, RuntimeError) as reason:
+                        sys.exit(f"overhead: no result beside {kind}: {reason}")
+        for each, runs in results.items():
+            cpu = [run["cpu"] for run in runs]
+            median = lambda key: statistics.median(run[key] for run in runs)
+            rows.append([kind, each, f"{median('cpu'):.3f} ({min(cpu):.3f}-{max(cpu):.3f})", f"{median('bytes'):.0f}",
+                         f"{median('resident') / 1e6:.1f}"])
+        said.append(f"{kind}: {summary([run['counted'] for run in results['with --stack']])}")
+    table(rows)
+    print(*said, sep="\n")
+
+
 def compare_peers(args):
+    if args.stack:
+        return compare_stack(args)
     if not shutil.which("strace"):
         sys.exit("overhead: strace is not installed: what the floor is to read is not known")
     for kind in ("idle", "loaded"):
@@ -393,41 +461,52 @@ def compare_slowdown(args):
     every ten seconds: windows of ten seconds have one writing each."""
     import numpy
     from scipy import stats
-    rows = [["job", "beside it", "pairs", "slow-down, %", "95 % interval"]]
-    for kind in ("memory", "communication"):
-        if args.only and kind not in args.only.split(","):
-            continue
+    rows = [["job", "beside it", "pairs", "slow-down, %", "95 % interval", "upper bound, 95 %", "calls/s"]]
+    said = []
+    for kind in trainings(args) if args.stack else [kind for kind in STEADY if not args.only or kind in args.only.split(",")]:
         with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
-            folder = pathlib.Path(name)
-            with open(folder / "done", "w") as done:
-                job = subprocess.Popen([args.build / "bin/steady_work", kind], stdout=done, start_new_session=True)
-            collect = [args.build / "bin/reveal-collect", "--output", folder / "n.h5", "--job", f"pid:{job.pid}"]
-            watchers = {"reveal": collect} | ({"nothing": ["sleep", "1000"]} if args.control else {})
-            time.sleep(2)
-            pairs = []
-            for turn in range(args.rounds):
-                for watcher in random.Random(turn).sample(list(watchers), len(watchers)):
-                    time.sleep(0.25)
-                    alone = window(args.seconds)
-                    running = subprocess.Popen(watchers[watcher], stderr=subprocess.DEVNULL, start_new_session=True)
-                    time.sleep(0.6)
-                    pairs.append((watcher, alone, window(args.seconds)))
-                    if running.poll() is not None:
-                        sys.exit(f"overhead: {watchers[watcher][0]} ended with {running.returncode}")
-                    os.killpg(running.pid, signal.SIGKILL)
-                    running.wait()
-                    for left in folder.glob("n.*"):
-                        left.unlink()
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            folder, pairs, counted = pathlib.Path(name), [], []
+            with load(kind, args.build, folder) as job:
+                compare_alone(args, folder, job, pairs, counted)
             done = [int(line) / 1e9 for line in (folder / "done").read_text().split("\n")[:-1]]
-        for watcher in watchers:
+        for watcher in sorted({each for each, *_ in pairs}, reverse=True):
             losses = numpy.array([100 * (pace(done, *alone) / pace(done, *beside) - 1)
                                   for each, alone, beside in pairs if each == watcher])
             draws = numpy.random.default_rng(1).choice(losses, (4000, len(losses)))
-            low, high = numpy.percentile(stats.trim_mean(draws, 0.2, axis=1), (2.5, 97.5))
-            rows.append([kind, watcher, len(losses), f"{stats.trim_mean(losses, 0.2):.2f}", f"{low:.2f} to {high:.2f}"])
+            low, most, high = numpy.percentile(stats.trim_mean(draws, 0.2, axis=1), (2.5, 95, 97.5))
+            rows.append([kind, watcher, len(losses), f"{stats.trim_mean(losses, 0.2):.2f}", f"{low:.2f} to {high:.2f}",
+                         f"{most:.2f}", f"{median_calls(counted):.0f}" if counted and watcher == "reveal" else ""])
+        said += [f"{kind}: {summary(counted)}"] if counted else []
     table(rows)
+    if said:
+        print(*said, sep="\n")
+
+
+def compare_alone(args, folder: pathlib.Path, job: int, pairs: list, counted: list):
+    """Appends the windows of each pair, and the calls that were counted in the second one."""
+    collect = [args.build / "bin/reveal-collect", "--output", folder / "n.h5", "--job", f"pid:{job}", *["--stack"] * args.stack]
+    watchers = {"reveal": collect} | ({"nothing": ["sleep", "1000"]} if args.control else {})
+    for turn in range(args.rounds):
+        for watcher in random.Random(turn).sample(list(watchers), len(watchers)):
+            time.sleep(0.25)
+            alone = window(args.seconds)
+            running = subprocess.Popen(watchers[watcher], stderr=subprocess.DEVNULL, start_new_session=True)
+            time.sleep(ATTACHING if args.stack else 0.6)
+            pairs.append((watcher, alone, window(args.seconds)))
+            if running.poll() is not None:
+                sys.exit(f"overhead: {watchers[watcher][0]} ended with {running.returncode}")
+            if args.stack and watcher == "reveal":
+                running.terminate()  # it closes its trace
+                running.wait(60)
+                try:
+                    counted.append(counted_calls(folder / "n.h5", *pairs[-1][2]))
+                except NoResult as reason:
+                    sys.exit(f"overhead: no result: in window {turn + 1}, {reason}")
+            else:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+            for left in folder.glob("n.*"):
+                left.unlink()
 
 
 def window(seconds: float) -> tuple[float, float]:
@@ -569,9 +648,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="peers by their first word; slowdown: of one job; churn: by its last")
     parser.add_argument("--against", type=pathlib.Path, help="churn, parts: another build to compare with")
     parser.add_argument("--control", action="store_true", help="slowdown: also of a program that only sleeps")
+    parser.add_argument("--stack", action="store_true", help="slowdown, peers: of collectors that count calls")
     args = parser.parse_args()
     args.build = args.build.resolve()
     function, rounds, seconds = what[args.what]
+    if args.stack and args.what not in ("slowdown", "peers"):
+        parser.error(f"{args.what} has no --stack")
+    rounds = 30 if args.stack and args.what == "slowdown" else rounds
     args.rounds, args.seconds = args.rounds or rounds, args.seconds or seconds
     function(args)
     return 0

@@ -25,7 +25,7 @@ rm -f "$build"/reveal*.deb
     ninja -C "$build" && (cd "$build" && cpack -G DEB)
 } >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
 
-guests=(node nodes hints fabric memory slurm_systemd)
+guests=(node nodes hints fabric memory stack slurm_systemd)
 ran=0 failed=0
 for guest in "${guests[@]}"; do
   echo "== $guest"

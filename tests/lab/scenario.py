@@ -18,6 +18,7 @@ import os
 import pathlib
 import random
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -108,6 +109,7 @@ class Lab:
         self.build, self.out, self.count, self.workload, self.seconds = build, out, count, workload, seconds
         self.name, self.random, self.seed = f"rvlab{os.getpid()}", random.Random(f"{scenario} {seed}"), seed
         self.switch, self.jobs, self.longest = f"{self.name}-sw", [], seconds
+        self.options: list[str] = []  # more of the job's program
         self.obeys = WORKLOADS[workload][1].endswith(("ddp.py", "work.py"))
         # What a setting changes: variables for all, and by node what starts the collector, and the job under it.
         self.environment: dict[str, str] = {}
@@ -180,6 +182,7 @@ class Lab:
                 words += ["--seed", str(self.seed)]
             if self.stack and "ddp.py" in words[1]:
                 words.append("--steps")
+            words += self.options
             os.makedirs(self.data(i), exist_ok=True)
             return [*self.within.get(i, []), str(self.build / "bin/reveal-run"), "--quiet", "--no-report",
                     *["--stack"] * self.stack, "--output", str(self.out / "job"), "--node", f"node{i}", "--",
@@ -297,7 +300,7 @@ class Watch:
 
 
 def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, nodes: int, seconds: float,
-             fault_seconds: float, seed: int, stack: bool = False) -> dict:
+             fault_seconds: float, seed: int, stack: bool = False, options: str = "") -> dict:
     """One run; returns what truth.json says."""
     scenario = SCENARIOS[name]
     out.mkdir(parents=True)
@@ -314,6 +317,7 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     with contextlib.ExitStack() as entered:
         lab = entered.enter_context(
             Lab(build, out, nodes, workload, seconds, seed, name, stack or scenario.stack))
+        lab.options = shlex.split(options)
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
         earliest, latest = 0.25 * seconds, max(0.25 * seconds, 0.85 * seconds - fault_seconds)
@@ -389,6 +393,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--fault-seconds", type=float, default=12)
     parser.add_argument("--stack", action="store_true", help="count calls and training steps, and log these")
+    parser.add_argument("--options", default="", help="more of the workload's program: --options='--batch 64'")
     parser.add_argument("--seed", type=int, help="of the first run; the others count on (default: from the clock)")
     args = parser.parse_args()
     if args.scenario == "list":
@@ -416,7 +421,7 @@ def main() -> int:
         out = args.out.resolve() / f"{args.scenario}-{workload}-{seed}"
         try:
             truth = run_once(args.scenario, workload, build, out, args.nodes or SCENARIOS[args.scenario].nodes,
-                             args.seconds, args.fault_seconds, seed, args.stack)
+                             args.seconds, args.fault_seconds, seed, args.stack, args.options)
         except Unavailable as reason:
             print(f"skipped: {reason}")
             return 77

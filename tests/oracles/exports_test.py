@@ -13,9 +13,11 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import SOURCE, check, end, program, skip  # noqa: E402
+from browser import CHROMIUM, DESKTOP, Browser  # noqa: E402
+from harness import NODE_MODULES, SOURCE, check, end, program, skip  # noqa: E402
 
 sys.path.insert(0, str(SOURCE / "hdf5schema/python"))
 try:
@@ -223,8 +225,33 @@ def check_threads(events):
     return sum(map(len, slices.values()))
 
 
+def look_at(trace, threads):
+    """speedscope, a viewer of such traces, shows each of these threads."""
+    page = NODE_MODULES / "speedscope/dist/release/index.html"
+    if CHROMIUM is None or not page.exists():
+        return "no viewer was run: speedscope or Chromium is not there"
+    browser, shown, total = Browser(trace.parent / "chromium"), set(), 0
+    browser.resize(DESKTOP)
+    browser.open(page)
+    field = browser.call("Runtime.evaluate", expression="document.querySelector('input[type=file]')")["result"]
+    browser.call("DOM.setFileInputFiles", files=[str(trace)], objectId=field["objectId"])
+    deadline = time.monotonic() + 60
+    while (total == 0 or len(shown) < total) and time.monotonic() < deadline:
+        if found := re.search(r"(.* \(pid \d+\), .* \(tid \d+\)) \(\d+/(\d+)\)", browser.value("document.body.innerText")):
+            shown.add(found[1])
+            total = int(found[2])
+        for kind in ("keyDown", "keyUp"):  # the next thread
+            browser.call("Input.dispatchKeyEvent", type=kind, key="n", windowsVirtualKeyCode=78, text="n")
+        time.sleep(0.05)
+    thrown = [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"]
+    browser.end()
+    check(not thrown and shown == threads, f"speedscope shows {sorted(shown)} of {sorted(threads)}, {thrown}")
+    return f"speedscope shows its {len(shown)} threads"
+
+
 def read_perfetto(job):
-    document = json.loads(export(job, "--format", "perfetto", "--whole-job", "--metrics", "mem.available"))
+    text = export(job, "--format", "perfetto", "--whole-job", "--metrics", "mem.available")
+    document = json.loads(text)
     check(set(document) == {"displayTimeUnit", "otherData", "traceEvents"} and document["displayTimeUnit"] == "ms",
           f"the document has {set(document)}")
     events = document["traceEvents"]
@@ -246,8 +273,14 @@ def read_perfetto(job):
             near = samples[(samples.index - time).to_series().abs().dt.total_seconds().values < 0.01]
             scale = {"GiB": 2**30, "MiB": 2**20, "GB": 1e9, "MB": 1e6, "bytes": 1, "B": 1}[unit]
             check(len(near) == 1 and math.isclose(value * scale, near.iloc[0], rel_tol=1e-3), f"{node} {time}: {value} {unit}")
+    (job.parent / "trace.json").write_text(text)
+    with_slices = {(event["pid"], event["tid"]) for event in events if event["ph"] == "X"}
+    viewed = look_at(job.parent / "trace.json", {
+        f"{node} (pid {number}), {event['args']['name']} (tid {event['tid']})" for node, number in names.items()
+        for event in events if event["name"] == "thread_name" and event["pid"] == number
+        and (number, event["tid"]) in with_slices})
     compared("perfetto", "json", f"{len(events)} events with the fields of the Trace Event Format; {slices} slices, none "
-             f"overlaps; {points} points of 2 processes = the csv's values; ui.perfetto.dev itself was not run")
+             f"overlaps; {points} points of 2 processes = the csv's values; {viewed}; ui.perfetto.dev itself was not run")
 
 
 def read_openmetrics(job):
