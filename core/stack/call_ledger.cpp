@@ -48,7 +48,7 @@ void append_number(std::string& text, std::optional<std::uint64_t> number) {
   text += number ? ' ' + std::to_string(*number) : " -";
 }
 
-/// What is not known is left out.
+/// " ranks=4 rank=2 id=7994", without unknown ones.
 void append_members(std::string& text, std::uint64_t ranks, std::uint64_t rank, std::uint64_t id) {
   if (ranks > 0) text += " ranks=" + std::to_string(ranks) + " rank=" + std::to_string(rank);
   if (id != 0) text += " id=" + std::to_string(id);
