@@ -127,6 +127,8 @@ struct CheckedDataset::Impl {
   void check_filters(const H5::DSetCreatPropList& created);
   bool load(const hsize_t* offset, std::vector<unsigned char>& stored, std::uint32_t& skipped) const;
   void decode(std::span<const unsigned char> stored, std::uint32_t skipped, std::vector<unsigned char>& bytes) const;
+  /// Negative if there is none.
+  [[nodiscard]] int member_if_any(const char* name) const;
   [[nodiscard]] std::size_t member(const char* name) const;
 };
 
@@ -253,10 +255,19 @@ const H5::DataSet& CheckedDataset::dataset() const noexcept {
   return impl_->dataset;
 }
 
+int CheckedDataset::Impl::member_if_any(const char* name) const {
+  return H5Tget_class(type.getId()) == H5T_COMPOUND ? H5Tget_member_index(type.getId(), name) : -1;
+}
+
 std::size_t CheckedDataset::Impl::member(const char* name) const {
-  const int index = H5Tget_class(type.getId()) == H5T_COMPOUND ? H5Tget_member_index(type.getId(), name) : -1;
+  const int index = member_if_any(name);
   if (index < 0) throw Error(std::string("has no column \"") + name + "\"");
   return static_cast<std::size_t>(index);
+}
+
+bool CheckedDataset::has_column(const char* name) const {
+  const Hdf5Access access;
+  return impl_->member_if_any(name) >= 0;
 }
 
 CheckedDataset::Column CheckedDataset::text_column(const char* name) const {

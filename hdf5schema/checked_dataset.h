@@ -41,6 +41,7 @@ class CheckedDataset {
   };
   [[nodiscard]] Column text_column(const char* name) const;
   [[nodiscard]] Column int64_column(const char* name) const;
+  [[nodiscard]] bool has_column(const char* name) const;
 
   /// The first `length` elements of a table. Throws Error if some of them are not in the file.
   [[nodiscard]] std::vector<char> read(Hdf5Size length) const;

@@ -13,12 +13,14 @@
 
 namespace reveal {
 
-/// A text, of which the file has a fixed width, or a number.
+/// A text, of which the file has a fixed width, or a number. `later`: earlier versions wrote none, which reads as
+/// missing.
 template <class Row>
 struct RowColumn {
   const char* name;
   std::string Row::*text = nullptr;
   std::int64_t Row::*number = nullptr;
+  bool later = false;
 
   [[nodiscard]] constexpr std::size_t width() const { return text != nullptr ? 32 : sizeof(std::int64_t); }
 };
@@ -39,6 +41,7 @@ struct RowTable<TrainingStep> {
       {.name = "duration_ns", .number = &TrainingStep::duration_ns},
       {.name = "waiting_ns", .number = &TrainingStep::waiting_ns},
       {.name = "bytes", .number = &TrainingStep::bytes},
+      {.name = "gc_ns", .number = &TrainingStep::gc_ns, .later = true},
   };
 };
 

@@ -145,6 +145,8 @@ void take_column(const CheckedDataset& table, std::span<const char> records, con
   if (column.text != nullptr) {
     std::vector<std::string> texts = texts_of(records, table.width(), table.text_column(column.name));
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*column.text = std::move(texts[i]);
+  } else if (column.later && !table.has_column(column.name)) {
+    for (Row& row : rows) row.*column.number = kMissing;
   } else {
     const std::vector<std::int64_t> numbers = numbers_of(records, table.width(), table.int64_column(column.name));
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*column.number = numbers[i];

@@ -17,6 +17,7 @@ struct TrainingStep {
   std::int64_t duration_ns = kMissing;
   std::int64_t waiting_ns = kMissing;  // in calls that wait for other ranks or the GPU, of all threads
   std::int64_t bytes = kMissing;       // that collective calls had to move
+  std::int64_t gc_ns = kMissing;       // in Python's garbage collector
   bool operator==(const TrainingStep&) const = default;
 };
 

@@ -14,6 +14,7 @@
 #include "core/kernel_text/kernel_words.h"
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/asked_child.h"
+#include "core/stack/bpf_programs.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/clocks.h"
@@ -24,6 +25,7 @@ namespace reveal::probe::stack {
 namespace {
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
+constexpr std::chrono::seconds kHistogramPeriod{5};
 constexpr std::int64_t kForAPlace = 10 * kSecond;   // a process that is measured from its begin on has one by then
 constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; otherwise the next row has them
 
@@ -42,6 +44,12 @@ constexpr MetricHelp kDurations[] = {
     {"stack.in_flight", "Duration so far of the oldest call that has not returned; 0: no such call."},
     {"stack.step_time", "Mean time from one backward pass to the next, of those that ended since the row before."},
 };
+constexpr MetricHelp kHistogram[] = {
+    {"stack.histogram",
+     "Timed calls by duration (instance \"rank0/ncclAllReduce/2^20ns\": at least 2^19 and less than 2^20 ns; "
+     "\"2^10ns\": "
+     "all below; \"2^41ns\": all above, too)."},
+};
 
 constexpr const char* kStackSource = "BPF uprobes";
 constexpr FamilyTable kFamilies[] = {
@@ -55,7 +63,11 @@ constexpr FamilyTable kFamilies[] = {
      kStackSource, kDurations},
     {"stack/errors", Kind::event, Unit::count, Scope::process, Subsystem::process, "Errors that calls returned",
      kStackSource, kErrors},
+    // No detector compares it: the others have the time of the calls already.
+    {"stack/histogram", Kind::counter, Unit::count, Scope::process, Subsystem::self, "Calls by duration", kStackSource,
+     kHistogram},
 };
+constexpr std::size_t kHistogramFamily = std::size(kFamilies) - 1;
 
 /// The numbers of a line of the worker's answer, in its order: where they go.
 struct Column {
@@ -68,9 +80,13 @@ constexpr std::array kColumns = {Column{0, "stack.calls"},   Column{1, "stack.by
 class StackProbe final : public Probe {
  public:
   StackProbe(const ProbeContext& context, std::unique_ptr<AskedChild> child, std::string_view opening)
-      : context_(context), child_(std::move(child)) {
+      : context_(context),
+        child_(std::move(child)),
+        histogram_period_((kHistogramPeriod + context.period - 1ns) / context.period * context.period) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
-      families_[i] = &context.family_of_turns(kFamilies[i]);
+      families_[i] = i == kHistogramFamily
+                         ? &context.sink.add_family(kFamilies[i], histogram_period_, {}, context.probe)
+                         : &context.family_of_turns(kFamilies[i]);
       families_[i]->expect(kExpected * kFamilies[i].metrics.size());
     }
     static_cast<void>(cut_word(opening));  // "ok"
@@ -80,11 +96,14 @@ class StackProbe final : public Probe {
 
   void sample() noexcept override try {
     for (Family* family : families_) family->begin();
+    got_durations_ = false;
     bool answered = take(child_->answer());  // one that came late
     if (ask()) answered = take(child_->answer_within(kForCounts)) || answered;
     if (answered) look_for_copies();
     if (child_->state() == AskedChild::State::lost) miss_steps("the probe's process was killed");
-    for (Family* family : families_) family->commit();
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      if (i != kHistogramFamily || got_durations_) families_[i]->commit();
+    }
   } catch (const std::exception& error) {  // no memory
     gap_ = error.what();
   }
@@ -96,6 +115,9 @@ class StackProbe final : public Probe {
     if (functions_.empty()) add("no process has loaded a library whose calls are counted");
     if (places_are_missing_) {
       add("only the first " + std::to_string(kMostPlaces) + " functions of processes are measured");
+    }
+    if (histogram_is_full_) {
+      add("only the first " + std::to_string(kMostBuckets) + " counts by duration are recorded");
     }
     if (!notes_.empty()) add(notes_);
     if (most_copies_ > 0) {
@@ -115,6 +137,7 @@ class StackProbe final : public Probe {
   static constexpr std::size_t kExpected = 64;  // functions of processes
   static constexpr std::size_t kMostPlaces = 512;
   static constexpr std::size_t kMostCodes = 16;  // errors of a function
+  static constexpr std::size_t kMostBuckets = Family::kMostLater;
   static constexpr std::size_t kMostCopies = 64;
 
   using ProcessKey = std::pair<int, std::int64_t>;  // its number and its start
@@ -122,6 +145,7 @@ class StackProbe final : public Probe {
   struct Place {
     std::string instance;
     std::array<std::int32_t, kColumns.size()> channels{};
+    std::array<std::int32_t, CallCounts::kBuckets> buckets{};  // channels
     std::int64_t calls = 0;
     ProcessKey caller = {};  // made the newest calls
     bool counted = false;    // by the newest answer
@@ -179,7 +203,8 @@ class StackProbe final : public Probe {
   }
 
   bool ask() {
-    request_ = "calls\n";
+    const bool with_durations = context_.sink.now() >= next_durations_ns_;
+    request_ = with_durations ? "calls durations\n" : "calls\n";
     const bool step_back = watch_.step_back(context_.sink.now(), context_.job, -1);
     stepped_back_ = stepped_back_ || step_back;
     if (step_back) miss_steps("the job's own profiler ran");
@@ -191,7 +216,9 @@ class StackProbe final : public Probe {
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
                   std::to_string(cpu_ns) + '\n';
     }
-    return child_->ask(request_);
+    if (!child_->ask(request_)) return false;
+    if (with_durations) next_durations_ns_ = context_.sink.now() + histogram_period_.count();
+    return true;
   }
 
   /// A process that a measured one forked has copies of its breakpoints. Without a place of its own, its calls stop at
@@ -245,6 +272,8 @@ class StackProbe final : public Probe {
       if (what == "called") take_collective(line);
       if (what == "communication") take_communication(line);
       if (what == "standing") take_standing(line);
+      if (what == "rare") take_rare_call(line);
+      if (what == "durations") take_durations(line);
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
@@ -322,7 +351,7 @@ class StackProbe final : public Probe {
     if (clock == nullptr || !parse_counter(cut_word(line), step.number) ||
         !parse_counter(cut_word(line), step.begin_ns))
       return;
-    for (std::int64_t* const part : {&step.duration_ns, &step.waiting_ns, &step.bytes}) {
+    for (std::int64_t* const part : {&step.duration_ns, &step.waiting_ns, &step.bytes, &step.gc_ns}) {
       if (!parse_counter(cut_word(line), *part)) *part = kMissing;
     }
     step.rank = clock->instance;
@@ -362,6 +391,40 @@ class StackProbe final : public Probe {
     if (process.empty() || line.empty()) return;
     context_.sink.event(std::string(process), std::string(kLastCollectives), std::string(line),
                         TraceSink::Budget::of_object);
+  }
+
+  void take_rare_call(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    const std::string_view code = cut_word(line);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (process.empty() || (code != kGcPause && code != kCommunicatorBegin && code != kCommunicatorEnd)) return;
+    context_.sink.event(std::string(process), std::string(code), std::string(line), TraceSink::Budget::of_object);
+  }
+
+  void take_durations(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    Place* place = place_of(process, cut_word(line));
+    if (place == nullptr) return;
+    Family& family = *families_[kHistogramFamily];
+    for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
+      const std::size_t mark = std::min(word.find(':'), word.size());
+      std::int64_t bits = 0;
+      std::int64_t count = 0;
+      if (mark == word.size() || !parse_counter(word.substr(0, mark), bits) ||
+          !parse_counter(word.substr(mark + 1), count))
+        continue;
+      const std::int64_t bucket = bits - CallCounts::kFirstBucketBits;
+      if (bucket < 0 || bucket >= std::ssize(place->buckets)) continue;
+      std::int32_t& channel = place->buckets[static_cast<std::size_t>(bucket)];
+      if (channel == Family::kNoChannel) {
+        histogram_is_full_ = histogram_is_full_ || family.channels().size() == kMostBuckets;
+        if (histogram_is_full_) continue;
+        channel =
+            family.add("stack.histogram", place->instance + "/2^" + std::to_string(bits) + "ns", role_of(process), 0);
+      }
+      family.set(channel, count);
+      got_durations_ = true;
+    }
   }
 
   void tell_step_time(Clock& clock) {
@@ -429,6 +492,7 @@ class StackProbe final : public Probe {
     Place fresh;
     fresh.instance.append(process).append(1, '/').append(function);
     fresh.channels.fill(Family::kNoChannel);
+    fresh.buckets.fill(Family::kNoChannel);
     places_.push_back(std::move(fresh));
     return &places_.back();
   }
@@ -436,6 +500,10 @@ class StackProbe final : public Probe {
   ProbeContext context_;
   std::unique_ptr<AskedChild> child_;
   ProfilerWatch watch_;
+  std::chrono::nanoseconds histogram_period_;
+  std::int64_t next_durations_ns_ = 0;
+  bool got_durations_ = false;
+  bool histogram_is_full_ = false;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<Place> places_;
   std::vector<Clock> clocks_;

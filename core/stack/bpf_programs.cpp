@@ -34,6 +34,7 @@ static_assert(offsetof(PendingBegin, address) == 16 && offsetof(PendingBegin, id
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 static_assert((CommunicatorCalls::kNewest & (CommunicatorCalls::kNewest - 1)) == 0);
 static_assert((StepRing::kSamples & (StepRing::kSamples - 1)) == 0);
+static_assert((StepRing::kRareCalls & (StepRing::kRareCalls - 1)) == 0);
 static_assert(offsetof(StepRing, unrecorded) ==
               offsetof(StepRing, communicators) + StepRing::kCommunicators * sizeof(CommunicatorCalls));
 static_assert(sizeof(StepRing) < 0x7fff, "offsets in instructions");
@@ -154,6 +155,9 @@ constexpr const char* kNoId = "no id";
 constexpr const char* kThisCode = "this code";
 constexpr const char* kNextCode = "next code";
 constexpr const char* kCodeCounted = "code counted";
+constexpr const char* kNotLongest = "not longest";
+constexpr const char* kFewerBits = "fewer bits";
+constexpr const char* kNotTold = "not told";
 
 // On the stack.
 constexpr std::int16_t kIndex = -8;             // index of the counts, a word of 32 bits
@@ -170,6 +174,7 @@ constexpr std::int16_t kResult = -112;
 constexpr std::int16_t kDuration = -120;
 constexpr std::int16_t kIdOnStack = -152;  // the begin of an id
 constexpr std::int16_t kNumber = -160;     // number of the call on its communicator
+constexpr std::int16_t kCollected = -168;  // time in garbage collections
 constexpr std::int32_t kIdBytes = 32;
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
@@ -257,16 +262,18 @@ void count_bytes(Assembler& code, const CallShape& shape) {
   code.here(kCounted);
 }
 
-/// Adds the process's waiting time so far to r8, and its moved bytes to r9, from its other counts. r7 is the index of
-/// the clock's.
+/// Sums the process's waiting time so far in r8, its moved bytes in r9 and its garbage collections in kCollected, from
+/// its other counts. r7 is the index of the clock's.
 void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
   const std::span<const StackFunction> table = stack_functions();
   code.set(r8, 0);
   code.set(r9, 0);
+  code.store(kCollected, r8);
   for (std::size_t function = 0; function < table.size(); ++function) {
     const bool waits = table[function].part == PartOfStep::waiting;
     const bool moves = exchanges(table[function]);
-    if (!waits && !moves) continue;
+    const bool collects = table[function].part == PartOfStep::gc;
+    if (!waits && !moves && !collects) continue;
     code.move(r1, r7);
     code.alu(BPF_ADD, r1, static_cast<std::int32_t>(function) - static_cast<std::int32_t>(step_function()));
     code.store(kIndex, r1);
@@ -276,6 +283,7 @@ void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
     code.jump_if(BPF_JEQ, r0, 0, kNoSuchCounts);
     code.load(r1, r0, REVEAL_COUNT(time_ns));
     if (waits) code.add_to(r8, r1);
+    if (collects) code.store(kCollected, r1);
     code.load(r1, r0, REVEAL_COUNT(bytes));
     if (moves) code.add_to(r9, r1);
     code.here(kNoSuchCounts);
@@ -291,6 +299,37 @@ void find_ring(Assembler& code, const CallMaps& maps, const char* without) {
   code.set_stack(r2, kIndex);
   code.call(BPF_FUNC_map_lookup_elem);
   code.jump_if(BPF_JEQ, r0, 0, without);
+}
+
+/// With r0 the ring of the process: afterwards, the next entry of one of its lists is as far behind r0 as the first one
+/// is behind the ring. `count` is the place of their number so far, which grows.
+template <typename Entry>
+void take_next_place(Assembler& code, std::size_t count, std::size_t entries) {
+  code.set(r1, 1);
+  code.exchange_sum(r0, static_cast<std::int16_t>(count), r1);
+  code.alu(BPF_AND, r1, static_cast<std::int32_t>(entries - 1));
+  code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(Entry)));
+  code.add_to(r0, r1);
+}
+
+/// The place of an entry's member behind r0 then.
+constexpr std::int16_t member_of(std::size_t list, std::size_t member) {
+  return static_cast<std::int16_t>(list + member);
+}
+
+/// Appends a call to the rare ones of the process: r8 has its time, kMembers and kId the other members of a RareCall.
+/// r7 is kept.
+void tell_call(Assembler& code, const CallMaps& maps) {
+  constexpr std::size_t kList = offsetof(StepRing, rare_calls);
+  find_ring(code, maps, kNotTold);
+  take_next_place<RareCall>(code, offsetof(StepRing, rare), StepRing::kRareCalls);
+  code.store_at(r0, member_of(kList, offsetof(RareCall, index)), r7);
+  code.load(r1, r10, kMembers);
+  code.store_at(r0, member_of(kList, offsetof(RareCall, about)), r1);
+  code.load(r1, r10, kId);
+  code.store_at(r0, member_of(kList, offsetof(RareCall, id)), r1);
+  code.store_at(r0, member_of(kList, offsetof(RareCall, time_ns)), r8);  // last: it is whole now
+  code.here(kNotTold);
 }
 
 /// Threads of a process carry out collectives side by side: their common time begins with the first one.
@@ -433,8 +472,7 @@ void read_members_of_context(Assembler& code) {
 /// Keeps the call kNumber of the communicator r9 by itself if it is one of the first ones of a period. r8 has the time
 /// now. If two threads are here at once, there may be one more of them, or one less. r7 is kept, r8 and r9 are lost.
 void sample_collective(Assembler& code, const CallMaps& maps) {
-  constexpr auto kSamples = static_cast<std::int16_t>(offsetof(StepRing, samples));
-  const auto member = [](std::size_t offset) { return static_cast<std::int16_t>(kSamples + static_cast<int>(offset)); };
+  constexpr std::size_t kList = offsetof(StepRing, samples);
   code.load(r1, r9, REVEAL_COMMUNICATOR(next_sample_ns));
   code.jump_if(BPF_JEQ, r1, 0, kNotSampled);
   code.jump_if(BPF_JGT, r1, r8, kSamplesGoOn);
@@ -454,16 +492,12 @@ void sample_collective(Assembler& code, const CallMaps& maps) {
   code.store_at(r9, REVEAL_COMMUNICATOR(samples_left), r1);
   code.load(r9, r9, REVEAL_COMMUNICATOR(handle));
   find_ring(code, maps, kNotSampled);
-  code.set(r1, 1);
-  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, sampled)), r1);
-  code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kSamples - 1));
-  code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(SampledCall)));
-  code.add_to(r0, r1);
-  code.store_at(r0, member(offsetof(SampledCall, handle)), r9);
+  take_next_place<SampledCall>(code, offsetof(StepRing, sampled), StepRing::kSamples);
+  code.store_at(r0, member_of(kList, offsetof(SampledCall, handle)), r9);
   code.load(r1, r10, kNumber);
-  code.store_at(r0, member(offsetof(SampledCall, number)), r1);
-  code.store_at(r0, member(offsetof(SampledCall, index)), r7);
-  code.store_at(r0, member(offsetof(SampledCall, begin_ns)), r8);  // last: it is whole now
+  code.store_at(r0, member_of(kList, offsetof(SampledCall, number)), r1);
+  code.store_at(r0, member_of(kList, offsetof(SampledCall, index)), r7);
+  code.store_at(r0, member_of(kList, offsetof(SampledCall, begin_ns)), r8);  // last: it is whole now
   code.here(kNotSampled);
 }
 
@@ -503,17 +537,26 @@ void renew_communicator(Assembler& code, const CallMaps& maps) {
   code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
   code.call(BPF_FUNC_ktime_get_ns);
   code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
+  code.move(r8, r0);
+  tell_call(code, maps);
   code.here(kNotRecorded);
 }
 
 /// The place of the communicator kHandle becomes free. r7 is kept, r8 and r9 are lost.
 void end_communicator(Assembler& code, const CallMaps& maps) {
   find_communicator(code, maps, Unknown::is_left_out);
+  code.load(r1, r9, REVEAL_COMMUNICATOR(members));
+  code.store(kMembers, r1);
+  code.load(r1, r9, REVEAL_COMMUNICATOR(id));
+  code.store(kId, r1);
   code.set(r1, 0);
   code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
   code.store_at(r9, REVEAL_COMMUNICATOR(id), r1);
   code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
   code.store_at(r9, REVEAL_COMMUNICATOR(handle), r1);  // last: another thread may take it now
+  code.call(BPF_FUNC_ktime_get_ns);
+  code.move(r8, r0);
+  tell_call(code, maps);
   code.here(kNotRecorded);
 }
 
@@ -543,20 +586,41 @@ void leave_out_parts_of_passes(Assembler& code) {
 
 /// Appends the step that begins now, and since kBegin, to its process's ring.
 void begin_step(Assembler& code, const CallMaps& maps) {
-  constexpr auto kSteps = static_cast<std::int16_t>(offsetof(StepRing, steps));
+  constexpr std::size_t kList = offsetof(StepRing, steps);
   code.call(BPF_FUNC_ktime_get_ns);
   code.store(kBegin, r0);
   sum_parts_of_step(code, maps);
   find_ring(code, maps, Assembler::kEnd);
-  code.set(r1, 1);
-  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, count)), r1);
-  code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kSteps - 1));
-  code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(BegunStep)));
-  code.add_to(r0, r1);
-  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, waiting_ns)), r8);
-  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, bytes)), r9);
+  take_next_place<BegunStep>(code, offsetof(StepRing, count), StepRing::kSteps);
+  code.store_at(r0, member_of(kList, offsetof(BegunStep, waiting_ns)), r8);
+  code.store_at(r0, member_of(kList, offsetof(BegunStep, bytes)), r9);
+  code.load(r1, r10, kCollected);
+  code.store_at(r0, member_of(kList, offsetof(BegunStep, gc_ns)), r1);
   code.load(r1, r10, kBegin);
-  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, begin_ns)), r1);  // last: it is whole now
+  code.store_at(r0, member_of(kList, offsetof(BegunStep, begin_ns)), r1);  // last: it is whole now
+}
+
+/// Counts the call by its duration r9: by the number of its binary digits. r6 has the counts.
+void count_duration(Assembler& code) {
+  static_assert(CallCounts::kBuckets == 32, "five comparisons");
+  code.move(r1, r9);
+  code.alu(BPF_RSH, r1, static_cast<std::int32_t>(CallCounts::kFirstBucketBits - 1));
+  code.set_wide(r2, 0xffff'ffff);
+  code.jump_if(BPF_JLE, r1, r2, kNotLongest);
+  code.move(r1, r2);
+  code.here(kNotLongest);
+  code.set(r2, 0);
+  for (const std::int32_t bits : {16, 8, 4, 2, 1}) {
+    code.jump_if(BPF_JLT, r1, std::int32_t{1} << bits, kFewerBits);
+    code.alu(BPF_RSH, r1, bits);
+    code.alu(BPF_ADD, r2, bits);
+    code.here(kFewerBits);
+  }
+  code.alu(BPF_LSH, r2, 3);
+  code.move(r1, r6);
+  code.add_to(r1, r2);
+  code.set(r2, 1);
+  code.add_atomically(r1, REVEAL_COUNT(buckets), r2);
 }
 
 /// Counts the status r8, which is an error, by itself.
@@ -584,6 +648,10 @@ bool is_recorded(const CallShape& shape) noexcept {
   return shape.communicator > 0 || shape.communicator == kInOptions;
 }
 
+bool tells_calls(const CallShape& shape) noexcept {
+  return shape.collects || shape.communicator == kMadeByCall || shape.communicator == kNoLongerThere;
+}
+
 CallShape shape_of(const StackFunction& function, bool timed) noexcept {
   const bool marked = function.ending == Ending::between_marks;  // these exchange no return address
   return {.rule = function.rule,
@@ -594,6 +662,7 @@ CallShape shape_of(const StackFunction& function, bool timed) noexcept {
           .status = function.ending == Ending::returns_status,
           .marked = marked,
           .communicates = function.part == PartOfStep::communication,
+          .collects = function.part == PartOfStep::gc,
           .communicator = function.communicator,
           .offset = function.offset};
 }
@@ -676,7 +745,7 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
     code.store(place, r1);
   }
   code.call(BPF_FUNC_ktime_get_ns);
-  if (shape.communicates) code.move(r8, r0);
+  if (shape.communicates || shape.collects) code.move(r8, r0);
   code.subtract(r0, r9);
   code.move(r9, r0);
   code.set_map(r1, maps.pending);
@@ -690,6 +759,14 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.jump_if(BPF_JLE, r9, r1, kNotLonger);  // if two threads do this at once, one of the values may be lost
   code.store_at(r6, REVEAL_COUNT(longest_ns), r9);
   code.here(kNotLonger);
+  count_duration(code);
+  if (shape.collects) {
+    code.jump_if(BPF_JLT, r9, StepRing::kLongCollectionNs, Assembler::kEnd);
+    code.store(kMembers, r9);
+    code.set(r1, 0);
+    code.store(kId, r1);
+    tell_call(code, maps);
+  }
   if (!shape.status) return code.finish();
   code.move_low_half(r8, r8);
   code.jump_if(BPF_JEQ, r8, 0, Assembler::kEnd);

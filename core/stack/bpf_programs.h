@@ -22,6 +22,8 @@ struct ErrorCode {
 /// The sums for one function of one process: a value of the array map, which is shared with the kernel.
 struct CallCounts {
   static constexpr std::size_t kCodes = 4;
+  static constexpr std::size_t kBuckets = 32;
+  static constexpr unsigned kFirstBucketBits = 10;
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   std::uint64_t unsized = 0;   // calls without a size, by the rule
@@ -30,15 +32,23 @@ struct CallCounts {
   std::uint64_t longest_ns = 0;
   std::uint64_t errors = 0;
   std::uint64_t last_error = 0;
-  std::uint64_t untimed = 0;  // calls that did not fit into the table of pending ones
-  ErrorCode codes[kCodes]{};  // the first ones; others are in `errors` only
+  std::uint64_t untimed = 0;          // calls that did not fit into the table of pending ones
+  ErrorCode codes[kCodes]{};          // the first ones; others are in `errors` only
+  std::uint64_t buckets[kBuckets]{};  // timed calls by duration, see bits_of()
+
+  /// The calls of a bucket took less than 2 to this power, in ns, and no less than half of that: those of the first one
+  /// took less than 1,024 ns, and the last one also has all longer ones.
+  [[nodiscard]] static constexpr unsigned bits_of(std::size_t bucket) noexcept {
+    return kFirstBucketBits + static_cast<unsigned>(bucket);
+  }
 };
 
-/// One training step as it begins, with the process's waiting time and moved bytes until then.
+/// One training step as it begins, with the process's waiting time, moved bytes and garbage collections until then.
 struct BegunStep {
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: not written yet by the thread that begins it, or already taken
   std::uint64_t waiting_ns = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t gc_ns = 0;
 };
 
 /// The collectives of one process on one communicator.
@@ -68,9 +78,17 @@ struct SampledCall {
   std::uint64_t index = 0;     // index of its CallCounts
 };
 
+/// A call that is rare and told by itself: a long garbage collection, or the begin or end of a communicator.
+struct RareCall {
+  std::uint64_t time_ns = 0;  // CLOCK_MONOTONIC: the end of a collection; 0: not written yet, or already taken
+  std::uint64_t index = 0;    // index of its CallCounts
+  std::uint64_t about = 0;    // duration of the collection, or members of the communicator (CommunicatorCalls)
+  std::uint64_t id = 0;       // id of the communicator; 0: not known
+};
+
 /// The newest steps of one process, by number modulo their count, the time in which it had a collective under way, and
-/// its communicators, of which a new one takes the first free place, and some of their calls: a value of another array
-/// map that is shared.
+/// its communicators, of which a new one takes the first free place, some of their calls, and its rare calls: a value
+/// of another array map that is shared.
 struct StepRing {
   static constexpr std::size_t kSteps = 256;  // a power of two
   static constexpr std::size_t kCommunicators = 32;
@@ -84,6 +102,10 @@ struct StepRing {
   static constexpr std::size_t kSamples = 256;  // a power of two
   std::uint64_t sampled = 0;
   SampledCall samples[kSamples];
+  static constexpr std::size_t kRareCalls = 64;  // a power of two
+  static constexpr std::int32_t kLongCollectionNs = 1'000'000;
+  std::uint64_t rare = 0;
+  RareCall rare_calls[kRareCalls];
 };
 
 /// A call under way: a key of the hash map.
@@ -113,6 +135,7 @@ struct CallShape {
   bool status = true;   // its result shows whether it failed
   bool marked = false;  // it is between two marks
   bool communicates = false;
+  bool collects = false;  // it is a garbage collection
   int communicator = 0;
   std::int32_t offset = 0;  // place of the number of elements
   auto operator<=>(const CallShape&) const = default;
@@ -120,6 +143,8 @@ struct CallShape {
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;
 /// It is a collective: its communicator is one that is there, and stays.
 [[nodiscard]] bool is_recorded(const CallShape& shape) noexcept;
+/// Some of its calls are rare ones, which are told by themselves.
+[[nodiscard]] bool tells_calls(const CallShape& shape) noexcept;
 
 struct CallMaps {
   int counts = -1;

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -437,11 +438,21 @@ std::uint64_t CallCounters::unsized(std::size_t index) const noexcept {
   return std::atomic_ref(counts_.values()[index].unsized).load(std::memory_order_relaxed);
 }
 
+CallCounters::Buckets CallCounters::buckets(std::size_t index) const noexcept {
+  Buckets buckets{};
+  std::transform(std::begin(counts_.values()[index].buckets), std::end(counts_.values()[index].buckets),
+                 buckets.begin(),
+                 [](std::uint64_t& calls) { return std::atomic_ref(calls).load(std::memory_order_relaxed); });
+  return buckets;
+}
+
 CallCounts CallCounters::take(std::size_t index) noexcept {
   CallCounts& shared = counts_.values()[index];
   const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   // The count that a call adds first is read last: never more returns than calls.
   CallCounts counts;
+  const Buckets buckets = this->buckets(index);
+  std::copy(buckets.begin(), buckets.end(), std::begin(counts.buckets));
   for (std::size_t i = 0; i < CallCounts::kCodes; ++i) {
     counts.codes[i].calls = read(shared.codes[i].calls);
     counts.codes[i].status = read(shared.codes[i].status);
@@ -495,12 +506,28 @@ namespace {
 void copy_rest(BegunStep& shared, BegunStep& to) {
   to.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
   to.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
+  to.gc_ns = std::atomic_ref(shared.gc_ns).load(std::memory_order_relaxed);
+}
+std::uint64_t& time_of(BegunStep& step) {
+  return step.begin_ns;
 }
 
 void copy_rest(SampledCall& shared, SampledCall& to) {
   to.handle = std::atomic_ref(shared.handle).load(std::memory_order_relaxed);
   to.number = std::atomic_ref(shared.number).load(std::memory_order_relaxed);
   to.index = std::atomic_ref(shared.index).load(std::memory_order_relaxed);
+}
+std::uint64_t& time_of(SampledCall& call) {
+  return call.begin_ns;
+}
+
+void copy_rest(RareCall& shared, RareCall& to) {
+  to.index = std::atomic_ref(shared.index).load(std::memory_order_relaxed);
+  to.about = std::atomic_ref(shared.about).load(std::memory_order_relaxed);
+  to.id = std::atomic_ref(shared.id).load(std::memory_order_relaxed);
+}
+std::uint64_t& time_of(RareCall& call) {
+  return call.time_ns;
 }
 
 /// Takes the entries from number `next` on out of a ring, to which the kernel has appended `counted` so far.
@@ -515,11 +542,11 @@ std::vector<std::pair<std::uint64_t, Entry>> take_new(std::uint64_t& counted, En
   for (std::uint64_t number = std::max(next, oldest(end)); number < end; ++number) {
     Entry& shared = ring[number % kEntries];
     Entry entry;
-    entry.begin_ns = std::atomic_ref(shared.begin_ns).exchange(0, std::memory_order_acquire);
+    time_of(entry) = std::atomic_ref(time_of(shared)).exchange(0, std::memory_order_acquire);
     copy_rest(shared, entry);
-    if (entry.begin_ns != 0) {
+    if (time_of(entry) != 0) {
       // One of a whole ring ago that was never taken, while the new one is not written yet.
-      const bool stale = !taken.empty() && entry.begin_ns < taken.back().second.begin_ns;
+      const bool stale = !taken.empty() && time_of(entry) < time_of(taken.back().second);
       if (!stale) taken.emplace_back(number, entry);
     } else if (end - number <= kAtOnce) {
       break;
@@ -545,6 +572,13 @@ std::vector<CallCounters::NumberedSample> CallCounters::take_samples(std::size_t
   std::vector<NumberedSample> samples;
   for (const auto& [number, call] : take_new(ring.sampled, ring.samples, next)) samples.push_back({number, call});
   return samples;
+}
+
+std::vector<CallCounters::NumberedRareCall> CallCounters::take_rare_calls(std::size_t process, std::uint64_t next) {
+  StepRing& ring = steps_.values()[process];
+  std::vector<NumberedRareCall> calls;
+  for (const auto& [number, call] : take_new(ring.rare, ring.rare_calls, next)) calls.push_back({number, call});
+  return calls;
 }
 
 void CallCounters::begin_sampling(std::size_t process) noexcept {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -55,6 +56,9 @@ class CallCounters {
 
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
   [[nodiscard]] std::uint64_t unsized(std::size_t index) const noexcept;
+  /// The calls by duration (CallCounts::buckets).
+  using Buckets = std::array<std::uint64_t, CallCounts::kBuckets>;
+  [[nodiscard]] Buckets buckets(std::size_t index) const noexcept;
   /// `longest_ns` is since the last take().
   [[nodiscard]] CallCounts take(std::size_t index) noexcept;
   /// Clears the counts for another process, once nothing of the last one is attached any more.
@@ -75,6 +79,12 @@ class CallCounters {
   };
   [[nodiscard]] std::vector<NumberedSample> take_samples(std::size_t process, std::uint64_t next);
   void begin_sampling(std::size_t process) noexcept;
+  /// The same of its rare calls.
+  struct NumberedRareCall {
+    std::uint64_t number = 0;
+    RareCall call;
+  };
+  [[nodiscard]] std::vector<NumberedRareCall> take_rare_calls(std::size_t process, std::uint64_t next);
   /// Time in which a process had a collective under way, of those that have ended.
   [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
   /// The collectives of a process on one communicator, when they were read.

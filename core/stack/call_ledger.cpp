@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -39,18 +40,37 @@ void add_counts(CallCounts& sum, const CallCounts& more) {
   sum.errors += more.errors;
   sum.last_error = more.errors > 0 ? more.last_error : sum.last_error;
   sum.untimed += more.untimed;
+  std::transform(std::begin(sum.buckets), std::end(sum.buckets), std::begin(more.buckets), std::begin(sum.buckets),
+                 std::plus<>());
 }
 
 void append_number(std::string& text, std::optional<std::uint64_t> number) {
   text += number ? ' ' + std::to_string(*number) : " -";
 }
 
+/// " ranks=4 rank=2 id=7994", without unknown ones.
+void append_members(std::string& text, std::uint64_t ranks, std::uint64_t rank, std::uint64_t id) {
+  if (ranks > 0) text += " ranks=" + std::to_string(ranks) + " rank=" + std::to_string(rank);
+  if (id != 0) text += " id=" + std::to_string(id);
+}
+
+/// "gc_pause begin=5000 duration=2500000", "communicator_begin at=5000 ranks=4 rank=2 id=7994".
+std::string words_of(const StackFunction& function, const RareCall& call) {
+  if (function.part == PartOfStep::gc) {
+    return std::string(kGcPause) + " begin=" + std::to_string(call.time_ns - std::min(call.about, call.time_ns)) +
+           " duration=" + std::to_string(call.about);
+  }
+  std::string text(function.communicator == kMadeByCall ? kCommunicatorBegin : kCommunicatorEnd);
+  text += " at=" + std::to_string(call.time_ns);
+  append_members(text, call.about >> 32U, call.about & 0xffff'ffffU, call.id);
+  return text;
+}
+
 /// "comm=0 ranks=4 rank=2 id=7994 calls=812 begin=5000 ncclAllReduce=4096x3,- ncclBroadcast=8": the newest call first.
 std::string words_of(const CallCounters::Communicator& one) {
   constexpr std::size_t kLongest = 180;  // bytes: the text of an event has 192
   std::string text = "comm=" + std::to_string(one.order);
-  if (one.ranks > 0) text += " ranks=" + std::to_string(one.ranks) + " rank=" + std::to_string(one.rank);
-  if (one.id != 0) text += " id=" + std::to_string(one.id);
+  append_members(text, one.ranks, one.rank, one.id);
   text += " calls=" + std::to_string(one.calls) + " begin=" + std::to_string(one.begin_ns);
   std::optional<std::size_t> function;
   for (std::size_t i = 0; i < one.newest.size();) {
@@ -71,7 +91,7 @@ std::string words_of(const CallCounters::Communicator& one) {
 
 /// Its time or its bytes are a part of those of each step.
 bool is_summed(const StackFunction& function) {
-  return function.part == PartOfStep::waiting || exchanges(function);
+  return function.part == PartOfStep::waiting || function.part == PartOfStep::gc || exchanges(function);
 }
 
 /// "c10d.work was counted in turns, 23 % of the time"
@@ -106,6 +126,7 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
     known.sampled_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
     counters_.begin_sampling(process);
   }
+  if (tells_calls(shape_of(functions_[function], timed))) known.telling = process;
   attached_.insert(function);
   turns_.try_emplace(function, Turns{.since_ns = read_clock(CLOCK_MONOTONIC), .why = {}});
 }
@@ -123,10 +144,12 @@ void CallLedger::ended(const std::string& instance) {
   Instance& its = known->second;
   take_steps(its);
   take_collectives(its);
+  take_rare_calls(its);
   if (its.begun) end_step(its, nullptr);
   its.process.reset();
   its.communicating.reset();
-  its.next_step = 0;
+  its.telling.reset();
+  its.next_step = its.next_rare = 0;
   its.recorded_since_ns = its.sampled_since_ns = its.next_sample = 0;
   its.has_gap = its.is_over = false;
   its.told_calls.clear();
@@ -249,7 +272,7 @@ void CallLedger::delay(const std::string& instance, bool delayed) {
   its.partly_counted = delayed || (its.partly_counted && its.begun);
 }
 
-std::string CallLedger::answer() {
+std::string CallLedger::answer(With with) {
   const std::lock_guard lock(mutex_);
   std::string text = "functions";
   for (const std::size_t function : attached_) text.append(1, ' ').append(functions_[function].name);
@@ -261,6 +284,7 @@ std::string CallLedger::answer() {
   for (auto& [name, instance] : instances_) {
     take_steps(instance);
     take_collectives(instance);
+    take_rare_calls(instance);
     for (std::size_t function = 0; function < instance.rows.size(); ++function) {
       Row& row = instance.rows[function];
       if (!row.counted || (row.rests && !is_announced(function))) continue;
@@ -290,7 +314,9 @@ std::string CallLedger::answer() {
     if (text.size() + kForStanding < room) append_standing(text, name, instance);
   }
   append_steps(text);
-  append_collectives(text);
+  append_lines(text, "called ", &Instance::calls);
+  append_lines(text, "rare ", &Instance::rare);
+  if (with == With::durations) append_durations(text);
   ++answers_;
   return text;
 }
@@ -378,6 +404,9 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
   if (collectives_lost_ > 0) {
     add_note(std::to_string(collectives_lost_) + " collectives are counted and not listed: there are too many");
   }
+  if (rare_lost_ > 0) {
+    add_note(std::to_string(rare_lost_) + " garbage collections or communicators have no event: there are too many");
+  }
 }
 
 std::uint64_t CallLedger::communication_of(const Row& row) const {
@@ -450,11 +479,13 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
              .begin_ns = step.begin_ns,
              .duration_ns = {},
              .waiting_ns = {},
-             .bytes = {}};
+             .bytes = {},
+             .gc_ns = {}};
   if (next != nullptr) {
     ended.duration_ns = grown(true, step.begin_ns, next->step.begin_ns);
     ended.waiting_ns = grown(knows_waiting(instance), step.waiting_ns, next->step.waiting_ns);
     ended.bytes = grown(knows_bytes(instance), step.bytes, next->step.bytes);
+    ended.gc_ns = grown(knows_gc(instance), step.gc_ns, next->step.gc_ns);
   }
   instance.begun.reset();
   instance.partly_counted = instance.delayed;
@@ -508,6 +539,19 @@ void CallLedger::list_call(Instance& instance, const CallCounters::Communicator&
   instance.calls.push_back(std::move(line));
 }
 
+void CallLedger::take_rare_calls(Instance& instance) {
+  if (!instance.telling) return;
+  for (const CallCounters::NumberedRareCall& each : counters_.take_rare_calls(*instance.telling, instance.next_rare)) {
+    rare_lost_ += each.number - instance.next_rare;
+    instance.next_rare = each.number + 1;
+    if (instance.rare.size() == kMostWaiting) {
+      ++rare_lost_;
+    } else {
+      instance.rare.push_back(words_of(functions_[each.call.index % functions_.size()], each.call));
+    }
+  }
+}
+
 /// Its calls are not in a sum: by a library that some process has, they may well be made.
 bool CallLedger::is_missed(std::size_t function) const {
   return slow_.contains(function) || failed_.contains(function) || is_resting(function);
@@ -525,6 +569,17 @@ bool CallLedger::knows_waiting(const Instance& instance) const {
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }
   return called;
+}
+
+/// Only some builds of Python have its marks; where they are, a step without a collection spent no time in one.
+bool CallLedger::knows_gc(const Instance& instance) const {
+  if (instance.partly_counted) return false;
+  for (std::size_t function = 0; function < functions_.size(); ++function) {
+    const Row& row = instance.rows[function];
+    if (functions_[function].part != PartOfStep::gc) continue;
+    if (!row.index || row.rests || is_missed(function)) return false;
+  }
+  return true;
 }
 
 /// Whether it called gloo through PyTorch: every program with PyTorch has these functions, and most never call them.
@@ -577,6 +632,7 @@ void CallLedger::append_steps(std::string& text) {
       append_number(line, step.duration_ns);
       append_number(line, step.waiting_ns);
       append_number(line, step.bytes);
+      append_number(line, step.gc_ns);
       line += '\n';
       if (text.size() + line.size() > longest_) break;
       text += line;
@@ -586,17 +642,38 @@ void CallLedger::append_steps(std::string& text) {
   }
 }
 
-void CallLedger::append_collectives(std::string& text) {
+void CallLedger::append_lines(std::string& text, std::string_view what, Lines lines) {
   for (auto* const each : in_turn()) {
     auto& [name, instance] = *each;
+    std::vector<std::string>& waiting = instance.*lines;
     std::size_t reported = 0;
-    for (const std::string& call : instance.calls) {
-      const std::string line = "called " + name + ' ' + call + '\n';
+    for (const std::string& call : waiting) {
+      const std::string line = std::string(what) + name + ' ' + call + '\n';
       if (text.size() + line.size() > longest_) break;
       text += line;
       ++reported;
     }
-    instance.calls.erase(instance.calls.begin(), instance.calls.begin() + static_cast<std::ptrdiff_t>(reported));
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(reported));
+  }
+}
+
+/// Sums, of functions that rest, too: those that do not fit are in a later answer.
+void CallLedger::append_durations(std::string& text) {
+  for (auto* const each : in_turn()) {
+    const auto& [name, instance] = *each;
+    for (std::size_t function = 0; function < instance.rows.size(); ++function) {
+      const Row& row = instance.rows[function];
+      if (!row.timed) continue;
+      const CallCounters::Buckets newest = row.index ? counters_.buckets(*row.index) : CallCounters::Buckets{};
+      std::string line;
+      for (std::size_t i = 0; i < newest.size(); ++i) {
+        const std::uint64_t calls = row.ended.buckets[i] + newest[i];
+        if (calls > 0) line += ' ' + std::to_string(CallCounts::bits_of(i)) + ':' + std::to_string(calls);
+      }
+      if (line.empty()) continue;
+      line = "durations " + name + ' ' + std::string(functions_[function].name) + line + '\n';
+      if (text.size() + line.size() <= longest_) text += line;
+    }
   }
 }
 

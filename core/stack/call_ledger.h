@@ -1,6 +1,6 @@
-// The counts of each instance ("rank0") so far, over all its processes, its training steps and some of its collectives:
-// from the memory that is shared with the kernel to the lines of the worker's answer. Two threads use it: the one that
-// attaches, and the one that answers.
+// The counts of each instance ("rank0") so far, over all its processes, its training steps, some of its collectives and
+// its rare calls: from the memory that is shared with the kernel to the lines of the worker's answer. Two threads use
+// it: the one that attaches, and the one that answers.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +67,9 @@ class CallLedger {
   /// Attaching to the instance's process goes on in a later round: its sums are not whole until that is over.
   void delay(const std::string& instance, bool delayed);
 
-  /// The lines of an answer: see query_stack(). Steps and collectives that do not fit are in the next one.
-  [[nodiscard]] std::string answer();
+  enum class With : std::uint8_t { sums, durations };
+  /// The lines of an answer: see query_stack(). Steps and calls that do not fit are in the next one.
+  [[nodiscard]] std::string answer(With with = With::sums);
 
  private:
   /// The counts of one function in one instance.
@@ -83,7 +84,7 @@ class CallLedger {
   struct Step {
     std::uint64_t number = 0;  // from 1
     std::uint64_t begin_ns = 0;
-    std::optional<std::uint64_t> duration_ns, waiting_ns, bytes;
+    std::optional<std::uint64_t> duration_ns, waiting_ns, bytes, gc_ns;
   };
   struct Instance {
     std::vector<Row> rows;  // by function
@@ -102,11 +103,14 @@ class CallLedger {
     bool has_gap = false;                             // one of its functions has rested: numbers mean nothing behind it
     bool is_over = false;                             // the process has ended
     std::map<std::size_t, std::uint64_t> told_calls;  // the newest call that was listed, by order of the communicator
+    std::optional<std::size_t> telling;               // the process, if it may make rare calls
+    std::uint64_t next_rare = 0;                      // from 0
     // For all of them:
     TimeWithoutCall without_call;
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
     std::vector<std::string> calls;  // collectives that are to be reported: the rest of their lines
+    std::vector<std::string> rare;   // rare calls, likewise
   };
   /// The times in which a function was counted.
   struct Turns {
@@ -125,6 +129,7 @@ class CallLedger {
                     const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const;
   void take_steps(Instance& instance);
   void take_collectives(Instance& instance);
+  void take_rare_calls(Instance& instance);
   void list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
                  std::uint64_t number, std::uint64_t begin_ns, bool last = false);
   [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
@@ -136,6 +141,7 @@ class CallLedger {
   [[nodiscard]] bool is_missed(std::size_t function) const;
   [[nodiscard]] bool records_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
+  [[nodiscard]] bool knows_gc(const Instance& instance) const;
   [[nodiscard]] bool makes_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
   [[nodiscard]] bool numbers_collectives() const;
@@ -145,7 +151,9 @@ class CallLedger {
   [[nodiscard]] bool has_steps() const;
   [[nodiscard]] std::vector<std::pair<const std::string, Instance>*> in_turn();
   void append_steps(std::string& text);
-  void append_collectives(std::string& text);
+  using Lines = std::vector<std::string> Instance::*;
+  void append_lines(std::string& text, std::string_view what, Lines lines);
+  void append_durations(std::string& text);
 
   CallCounters& counters_;
   std::span<const StackFunction> functions_;
@@ -159,6 +167,7 @@ class CallLedger {
   int untimed_processes_ = 0;
   std::uint64_t steps_lost_ = 0;
   std::uint64_t collectives_lost_ = 0;
+  std::uint64_t rare_lost_ = 0;
   std::size_t answers_ = 0;
 };
 

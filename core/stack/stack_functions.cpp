@@ -210,7 +210,14 @@ constexpr StackFunction kFunctions[] = {
 
     // https://docs.python.org/3/howto/instrumentation.html An import within another one is a part of it. Builds without
     // these marks, as conda's, are not measured.
-    {"python.gc", kPython, {"python:gc__start", "python:gc__done"}, Ending::between_marks},
+    {"python.gc",
+     kPython,
+     {"python:gc__start", "python:gc__done"},
+     Ending::between_marks,
+     kNoBytes,
+     0,
+     0,
+     PartOfStep::gc},
     {"python.import",
      kPython,
      {"python:import__find__load__start", "python:import__find__load__done"},
@@ -277,6 +284,8 @@ constexpr bool is_clock(const StackFunction& function) {
   return function.part == PartOfStep::clock;
 }
 static_assert(std::count_if(std::begin(kFunctions), std::end(kFunctions), is_clock) == 1);
+static_assert(std::count_if(std::begin(kFunctions), std::end(kFunctions),
+                            [](const StackFunction& function) { return function.part == PartOfStep::gc; }) == 1);
 static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), [](const StackFunction& function) {
   return is_clock(function) == (function.rests == Rests::last);
 }));

@@ -34,6 +34,7 @@ enum class PartOfStep : std::uint8_t {
   clock,          // one call for each step
   waiting,        // it ends when other ranks or the GPU have come so far
   communication,  // a collective, which threads of a process carry out beside each other and beside the computing
+  gc,             // Python's garbage collector
 };
 
 /// The order in which functions rest, if counting all of them costs too much. They are not counted while they rest.
@@ -63,6 +64,11 @@ struct StackFunction {
   std::int32_t offset = 0;  // place of the number of elements in the options
   Rests rests = Rests::by_cost;
 };
+
+/// Codes of the events of rare calls.
+inline constexpr std::string_view kGcPause = "gc_pause";
+inline constexpr std::string_view kCommunicatorBegin = "communicator_begin";
+inline constexpr std::string_view kCommunicatorEnd = "communicator_end";
 
 /// Its bytes are those that ranks exchange.
 [[nodiscard]] constexpr bool exchanges(const StackFunction& function) noexcept {

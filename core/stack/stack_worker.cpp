@@ -122,7 +122,7 @@ class StackWatch {
            word(counters_.bias_ns());
   }
 
-  std::string calls(std::string_view request) {
+  std::string calls(std::string_view request, CallLedger::With with) {
     // A thread that hangs in a file of the job cannot keep the budget, and this process cannot end before it.
     const std::int64_t round = round_begun_ns_.load();
     if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > longest_round_.count()) {
@@ -146,7 +146,7 @@ class StackWatch {
       tell_ended(before);
     }
     // First of all: a function that is attached again has to be attached behind the answer that has its sums.
-    std::string answer = ledger_.answer();
+    std::string answer = ledger_.answer(with);
     {
       const std::lock_guard lock(mutex_);
       asked_ = true;
@@ -434,7 +434,8 @@ std::string query_stack(const std::string& /*root*/, std::string_view request) {
       watch =
           std::make_unique<StackWatch>(by_broker, std::chrono::milliseconds(silence), std::chrono::milliseconds(round));
     }
-    return opens ? watch->opening() : watch->calls(request);
+    if (opens) return watch->opening();
+    return watch->calls(request, cut_word(line) == "durations" ? CallLedger::With::durations : CallLedger::With::sums);
   } catch (const std::exception& error) {
     return "none " + std::string(error.what());
   }

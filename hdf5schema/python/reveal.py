@@ -149,17 +149,18 @@ class Trace:
         return self._table("events")
 
     def steps(self):
-        """Training steps by the time they began: rank, number, duration and waiting in seconds, bytes; NaN where not
-        measured. Empty in traces without any."""
+        """Training steps by the time they began: rank, number, duration, waiting and garbage collections (gc) in seconds,
+        bytes; NaN where not measured. Empty in traces without any."""
         if "steps" not in self.file:
-            return pandas.DataFrame(columns=["rank", "number", "duration", "waiting", "bytes"])
+            return pandas.DataFrame(columns=["rank", "number", "duration", "waiting", "gc", "bytes"])
         table = self.file["steps"][:]
         index = pandas.to_datetime(table["begin_ns"] + self._offset, utc=True).rename("time")
         known = {name: numpy.where(table[name] == _MISSING, numpy.nan, table[name].astype(float))
-                 for name in ("duration_ns", "waiting_ns", "bytes")}
+                 if name in table.dtype.names else numpy.nan  # of an earlier version
+                 for name in ("duration_ns", "waiting_ns", "gc_ns", "bytes")}
         return pandas.DataFrame({"rank": [_plain(rank) for rank in table["rank"]], "number": table["number"],
                                  "duration": known["duration_ns"] * 1e-9, "waiting": known["waiting_ns"] * 1e-9,
-                                 "bytes": known["bytes"]}, index=index)
+                                 "gc": known["gc_ns"] * 1e-9, "bytes": known["bytes"]}, index=index)
 
     def collectives(self):
         """Collectives by the time a rank entered them, some in each second: rank, function, communicator, ranks and id (0

@@ -267,6 +267,7 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
       --room;
       Json about = {{"number", step.number}};
       if (step.waiting_ns >= 0) about["waiting_ms"] = static_cast<double>(step.waiting_ns) / 1e6;
+      if (step.gc_ns >= 0) about["gc_ms"] = static_cast<double>(step.gc_ns) / 1e6;
       if (step.bytes >= 0) about["bytes"] = step.bytes;
       if (ended) {
         events.add_slice(process, thread, "step", kStep, span, std::move(about));
@@ -391,7 +392,8 @@ class NodeExport {
                          [&channel](const std::string& pattern) { return meets_pattern(pattern, channel); });
     }
     return marked_.channels.contains(channel.metric) || marked_.channels.contains(channel.name()) ||
-           channel.family.starts_with("stack/") || fact_of(channel.metric, &MetricFact::usual_timeline);
+           (channel.family.starts_with("stack/") && channel.subsystem != Subsystem::self) ||
+           fact_of(channel.metric, &MetricFact::usual_timeline);
   }
 
   void choose(const Telemetry& piece) {

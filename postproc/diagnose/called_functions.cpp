@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -172,6 +173,36 @@ void set_most_loss_of_share(const RuleContext& context, Finding& finding, double
   const std::string part = part_measured(context, measured, at);
   if (!part.empty()) how += part + ", and taken to be the same in the rest";
   set_most_loss(context, finding, share * context.seconds(at.length()), std::move(how));
+}
+
+void add_durations(const RuleContext& context, const std::string& instance, Interval at, Finding& finding) {
+  constexpr std::pair<double, const char*> kShares[] = {{0.5, "half of the calls took less than"},
+                                                        {0.99, "99 % of the calls took less than"}};
+  constexpr int kMostBits = 62;
+  std::map<int, double> calls;  // by the power of two of ns below which they are
+  double all = 0;
+  for (const std::size_t channel : context.channels("stack.histogram")) {
+    std::string_view bucket = context.telemetry.channels[channel].instance;  // "rank0/python.gc/2^20ns"
+    if (!bucket.starts_with(instance + "/2^") || !bucket.ends_with("ns")) continue;
+    bucket.remove_prefix(instance.size() + std::string_view("/2^").size());
+    bucket.remove_suffix(std::string_view("ns").size());
+    const auto bits = parse_int(bucket);
+    if (!bits || *bits < 0 || *bits > kMostBits) continue;
+    const double some = sum_of(context.telemetry.series(channel), at);
+    calls[static_cast<int>(*bits)] += some;
+    all += some;
+  }
+  if (!(all > 0)) return;
+  for (const auto& [share, words] : kShares) {
+    double shorter = 0;
+    for (const auto& [bits, some] : calls) {
+      shorter += some;
+      if (shorter < share * all) continue;
+      finding.evidence.push_back(
+          fact(context, "stack.histogram", instance, words, std::ldexp(1.0, bits), std::nullopt, "ns"));
+      break;
+    }
+  }
 }
 
 std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric, Interval at,

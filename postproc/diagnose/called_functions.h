@@ -72,6 +72,10 @@ struct BusyProcess {
 void set_most_loss_of_share(const RuleContext& context, Finding& finding, double share, std::size_t measured,
                             Interval at, std::string how);
 
+/// Appends how long half and 99 % of the calls of a function took at most ("rank0/python.gc"), by powers of two
+/// (stack.histogram). Nothing if that was not measured.
+void add_durations(const RuleContext& context, const std::string& instance, Interval at, Finding& finding);
+
 /// Growth per second of a counter of calls (stack.calls, stack.time), by process, in the part of the interval in which
 /// they were counted. A process for which that part is shorter than a second is left out.
 [[nodiscard]] std::map<std::string, double> counted_rates(const RuleContext& context, std::string_view metric,

@@ -92,12 +92,13 @@ bool is_inside(std::size_t place, std::span<const Interval> intervals) {
                      [place](const Interval& at) { return place >= at.begin && place < at.end; });
 }
 
-/// The median of a part of each step, inside the interval and outside of all of them; NaN where it is not known of
-/// most.
+/// A part of the steps inside the interval and outside of all of them; NaN where it is not known of most.
 struct InAndOut {
   double inside = kNaN, outside = kNaN;
 };
-InAndOut medians(const std::vector<double>& values, Interval at, std::span<const Interval> all) {
+using Statistic = double (*)(const std::vector<double>& values);
+InAndOut in_and_out(const std::vector<double>& values, Interval at, std::span<const Interval> all,
+                    Statistic statistic) {
   std::vector<double> inside(values.begin() + static_cast<std::ptrdiff_t>(at.begin),
                              values.begin() + static_cast<std::ptrdiff_t>(at.end));
   std::vector<double> outside;
@@ -108,7 +109,16 @@ InAndOut medians(const std::vector<double>& values, Interval at, std::span<const
     const auto unknown = std::count_if(some.begin(), some.end(), [](double value) { return std::isnan(value); });
     return !some.empty() && 2 * unknown < std::ssize(some);
   };
-  return {mostly_known(inside) ? median_of(inside) : kNaN, mostly_known(outside) ? median_of(outside) : kNaN};
+  return {mostly_known(inside) ? statistic(inside) : kNaN, mostly_known(outside) ? statistic(outside) : kNaN};
+}
+InAndOut medians(const std::vector<double>& values, Interval at, std::span<const Interval> all) {
+  return in_and_out(values, at, all, [](const std::vector<double>& some) { return median_of(some); });
+}
+/// For a part that only some of the steps have.
+InAndOut means(const std::vector<double>& values, Interval at, std::span<const Interval> all) {
+  return in_and_out(values, at, all, [](const std::vector<double>& some) {
+    return mean_inside(some, {0, some.size()});
+  });
 }
 
 /// Steps that have more to do for a GPU take no more cpu time: so it is useless with a GPU.
@@ -173,11 +183,14 @@ class RankTrend {
     }
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
+    collecting_.reserve(steps.size());
     for (const TrainingStep* step : steps) {
       const double seconds = seconds_of(*step);
       const bool waits = !std::isnan(seconds) && step->waiting_ns >= 0 && step->waiting_ns <= kLongestTaken;
       seconds_.push_back(seconds);
       waiting_.push_back(waits ? static_cast<double>(step->waiting_ns) * 1e-9 : kNaN);
+      const bool collects = !std::isnan(seconds) && step->gc_ns >= 0 && step->gc_ns <= kLongestTaken;
+      collecting_.push_back(collects ? static_cast<double>(step->gc_ns) * 1e-9 : kNaN);
     }
   }
 
@@ -246,7 +259,13 @@ class RankTrend {
     }
     set_part(cpus_, excursion.at, took, all, slow.cpu, slow.usual_cpu);
     set_part(communication_, excursion.at, took, all, slow.communication, slow.usual_communication);
-    set_part(gc_, excursion.at, took, all, slow.gc, slow.usual_gc);
+    const InAndOut collecting = means(collecting_, excursion.at, all);
+    if (!std::isnan(collecting.inside) && !std::isnan(collecting.outside)) {
+      slow.gc = collecting.inside;
+      slow.usual_gc = collecting.outside;
+    } else {
+      set_part(gc_, excursion.at, took, all, slow.gc, slow.usual_gc);  // a trace of an earlier version
+    }
     set_input(excursion.at, took, all, slow);
     return slow;
   }
@@ -317,9 +336,9 @@ class RankTrend {
   std::int64_t utc_ns_;
   const Telemetry& telemetry_;
   const PythonSamples* python_ = nullptr;
-  std::vector<bool> is_loader_wait_;               // by place of these samples
-  std::vector<double> cpus_, communication_, gc_;  // seconds per second, on the grid
-  std::vector<double> seconds_, waiting_;          // by step
+  std::vector<bool> is_loader_wait_;                    // by place of these samples
+  std::vector<double> cpus_, communication_, gc_;       // seconds per second, on the grid
+  std::vector<double> seconds_, waiting_, collecting_;  // by step
 };
 
 }  // namespace

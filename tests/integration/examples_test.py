@@ -215,7 +215,7 @@ def check_reader(trace):
         check({"metric", "instance", "units", "kind", "long_name"} <= set(metrics) and len(metrics) > 300, str(metrics))
         check(set(opened.events().columns) == {"object", "code", "text"} and len(opened.events()) > 0, "events")
         check(list(opened.collectives()) == ["rank", "function", "communicator", "ranks", "id", "number", "last"], "table")
-        check(list(opened.steps()) == ["rank", "number", "duration", "waiting", "bytes"], "steps")
+        check(list(opened.steps()) == ["rank", "number", "duration", "waiting", "gc", "bytes"], "steps")
         check(opened.snapshot().get("cpu.count") == str(os.cpu_count()), "snapshot")
         check("ok" in set(opened.coverage()["state"]), "coverage")
         check(len(opened.frame("no.such")) == 0, "a pattern that meets nothing gives an empty frame")

@@ -41,7 +41,7 @@ for i in range(1000):
     nccl.ncclAllReduce(null, null, ctypes.c_size_t(512), 7, 4 if i % 100 == 0 else 0, null, null)
 for _ in range(30):
     cuda.cudaMalloc(null, ctypes.c_size_t(4096))
-time.sleep(2.5)  # an answer may come a row late
+time.sleep(7.5)  # calls by duration are read every 5 s, and an answer may come a row late
 sys.exit(7)
 """
 SIZES = ATTACHED + """
@@ -303,6 +303,11 @@ with tempfile.TemporaryDirectory() as name:
         expect(of(moved, "ncclAllReduce") == [1000 * 512 * 4], f"2,048,000 bytes are {moved}")
         expect(of(errors, "ncclAllReduce") == [10], f"10 errors are {errors}")
         expect(of(calls, "cudaMalloc") == [30] and of(moved, "cudaMalloc") == [30 * 4096], f"{calls} {moved}")
+        by_duration = totals(trace, "histogram", "stack.histogram")
+        print(by_duration)
+        for function, count in ("ncclAllReduce", 1000), ("cudaMalloc", 30):
+            its = sum(each for instance, each in by_duration.items() if f"/{function}/2^" in instance)
+            expect(its == count, f"{count} calls of {function} by duration are {by_duration}")
     failed = findings(folder / "toy").get("stack.errors", {}).get("sentence", "")
     print(failed)
     expect(failed.startswith("10 calls of ncclAllReduce") and "NCCL result 4, ncclInvalidArgument" in failed, f"10 errors are told as {failed!r}")
@@ -318,6 +323,10 @@ with tempfile.TemporaryDirectory() as name:
         expect(sorted(part.get("rank", "") for part in parts) == ["0", "1"], f"ranks: {texts}")
         expect(all(part["ranks"] == "2" and part["calls"] == "60" for part in parts), f"calls: {texts}")
         expect(len({part.get("id") for part in parts}) == 1 and parts[0].get("id"), f"one communicator: {texts}")
+        begun = [dict(word.split("=", 1) for word in row["text"].decode().split())
+                 for row in events if row["code"] == b"communicator_begin"]
+        expect(sorted((each["ranks"], each["rank"], each["id"]) for each in begun)
+               == [("2", rank, parts[0]["id"]) for rank in "01"], f"begins of the communicator: {begun}")
         hang = findings(folder / f"sizes-{elements}", "--config", folder / "reveal.conf").get("stack.hang")
         print(hang and hang["sentence"])
         if elements == 512:
@@ -403,6 +412,9 @@ with tempfile.TemporaryDirectory() as name:
             expect(list(rows["number"]) == list(range(1, 201)), f"{name}: {list(rows['number'])}")
             expect((rows["begin_ns"][:-1] + rows["duration_ns"][:-1] == rows["begin_ns"][1:]).all(), "durations")
             expect((rows["waiting_ns"] == -2**63).all(), "gloo's waiting is not measured")
+            collects = any(instance.endswith("/python.gc") for instance in calls)
+            expect((rows["gc_ns"][1:] >= 0).all() if collects else (rows["gc_ns"] <= 0).all(),
+                   f"time of the steps in the garbage collector: {list(rows['gc_ns'])}")
             expect((rows["bytes"][1:-1] == gradients).all(), f"bytes of the steps: {list(rows['bytes'])}")
             for rank, (_, around) in enumerate(logs):
                 if all(begin <= row <= end for row, (begin, end) in zip(rows["begin_ns"], around)):

@@ -59,6 +59,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(fact(context, "stack.longest", process + "/python.gc", "longest collection",
                                     four_digits(longest), std::nullopt, "ns"));
   }
+  add_durations(context, process + "/python.gc", at, finding);
   finding.sentence = fmt::format(
       "{} on {} spent {} % of {} in Python's garbage collector: {} a second{}{}.", context.rank_name(process),
       context.telemetry.node, number(100 * share), lasting ? "the time" : duration(context.seconds(at.length())),

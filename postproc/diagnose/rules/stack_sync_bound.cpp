@@ -69,6 +69,7 @@ std::vector<Finding> check(const RuleContext& context) {
       fact(context, "stack.calls", process, "calls that wait", four_digits(rate), std::nullopt, "/s"));
   finding.evidence.push_back(
       fact(context, "gpu.utilization", gpu, "mean of the GPUs", four_digits(use), std::nullopt, "percent"));
+  add_durations(context, dearest.instance, at, finding);
   finding.sentence = fmt::format(
       "{} on {} waited for its GPU {} times a second, {} % of the time in all, and the job's GPUs had no work {} % of "
       "the time: after each wait they are idle until the next launch{}.",

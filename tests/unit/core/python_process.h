@@ -1,6 +1,7 @@
 // A Python program of a few lines, run by the python3 of this machine, that reports when it has reached its position.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,9 +12,12 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/stack/elf_symbols.h"
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal {
@@ -55,6 +59,13 @@ class PythonProcess {
   ChildProcess child_;
   Descriptor said_;
 };
+
+/// Whether its interpreter was built with marks for tracing.
+inline bool has_marks(const PythonProcess& python) {
+  constexpr std::string_view kWanted[] = {"python:gc__start"};
+  const Descriptor file(::open(("/proc/" + std::to_string(python.pid()) + "/exe").c_str(), O_RDONLY | O_CLOEXEC));
+  return file && !find_marks(reader_of(file.get()), kWanted).marks.at(0).empty();
+}
 
 /// One interpreter of each version that this machine has: in the PATH, or where pyenv puts them.
 inline std::map<int, std::string> pythons() {

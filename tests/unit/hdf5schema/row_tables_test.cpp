@@ -26,8 +26,8 @@ std::vector<std::string> columns_of(const H5::CompType& type) {
 TEST(RowTables, HaveTheColumnsOfEarlierVersions) {
   EXPECT_EQ(columns_of(row_type<TrainingStep>()),
             (std::vector<std::string>{"rank 0 32", "number 32 8", "begin_ns 40 8", "duration_ns 48 8",
-                                      "waiting_ns 56 8", "bytes 64 8"}));
-  EXPECT_EQ(row_type<TrainingStep>().getSize(), 72U);
+                                      "waiting_ns 56 8", "bytes 64 8", "gc_ns 72 8"}));
+  EXPECT_EQ(row_type<TrainingStep>().getSize(), 80U);
   EXPECT_EQ(columns_of(row_type<SampledCollective>()),
             (std::vector<std::string>{"rank 0 32", "function 32 32", "communicator 64 8", "ranks 72 8", "id 80 8",
                                       "number 88 8", "begin_ns 96 8", "last 104 8"}));

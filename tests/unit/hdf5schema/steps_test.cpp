@@ -5,9 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/record_types.h"
 #include "hdf5schema/rewrite.h"
+#include "hdf5schema/row_tables.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"
@@ -26,7 +31,8 @@ TrainingStep step(std::int64_t number) {
           .begin_ns = kBegin + number * 31'000'001,
           .duration_ns = 31'000'001,
           .waiting_ns = number % 3 == 0 ? kMissing : number,
-          .bytes = kMissing};
+          .bytes = kMissing,
+          .gc_ns = number % 4 == 0 ? 5 * number : 0};
 }
 
 std::vector<TrainingStep> steps(std::int64_t first, std::int64_t last) {
@@ -132,6 +138,37 @@ TEST(Steps, AreNoneInATraceOfBeforeThereWereAny) {
   EXPECT_TRUE(reader.steps().empty());
   EXPECT_TRUE(reader.damages().empty());
   EXPECT_EQ(reader.families().size(), 1U);
+}
+
+/// The table as versions before its last column wrote it.
+void write_without_gc(const std::filesystem::path& path, std::int64_t count) {
+  constexpr std::size_t kWidth = RowRecord<TrainingStep>::kWidth - sizeof(std::int64_t);
+  H5::H5File file(path.string(), H5F_ACC_RDWR);
+  H5::CompType type(kWidth);
+  const H5::CompType now = row_type<TrainingStep>();
+  for (unsigned i = 0; i + 1 < static_cast<unsigned>(now.getNmembers()); ++i) {
+    type.insertMember(now.getMemberName(i), now.getMemberOffset(i), now.getMemberDataType(i));
+  }
+  std::vector<char> rows;
+  for (const TrainingStep& each : steps(1, count)) {
+    const RowRecord<TrainingStep> row = row_record(each);
+    rows.insert(rows.end(), std::begin(row.bytes), std::begin(row.bytes) + kWidth);
+  }
+  file.unlink("steps");
+  const auto length = static_cast<hsize_t>(count);
+  file.createDataSet("steps", type, H5::DataSpace(1, &length)).write(rows.data(), type);
+}
+
+TEST(Steps, OfEarlierVersionsHaveNoTimeInTheGarbageCollector) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  record(writer, 5);
+  writer.close();
+  write_without_gc(path, 20);
+  std::vector<TrainingStep> expected = steps(1, 20);
+  for (TrainingStep& each : expected) each.gc_ns = kMissing;
+  EXPECT_EQ(TraceReader(path).steps(), expected);
 }
 
 TEST(Steps, AreReadPieceByPieceAndCountedBefore) {

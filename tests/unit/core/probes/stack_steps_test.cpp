@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "core/job/process_stat.h"
+#include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_reader.h"
+#include "tests/unit/core/python_process.h"
 #include "tests/unit/core/toy_process.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -70,6 +73,52 @@ TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
   }
 }
 
+TEST(Stack, KnowsTheGarbageCollectionsOfEachStep) {
+  const std::string backward(stack_functions()[step_function()].symbols[0]);
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  std::int64_t collected = 0;
+  {
+    const PythonProcess python(
+        "import ctypes, gc, signal\n"
+        "gc.disable()\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])\n"
+        "kept = [[i] for i in range(300000)]\n"
+        "step = getattr(ctypes.CDLL('" +
+        std::string(STACK_DOUBLES) + "/libtorch_cpu.so'), '" + backward +
+        "')\n"
+        "print('ready')\n"
+        "signal.sigwait([signal.SIGUSR1])\n"
+        "for i in range(5):\n"
+        "    step()\n"
+        "    if i % 2 == 0: gc.collect()\n"
+        "step()\n"
+        "signal.sigwait([signal.SIGUSR2])\n");
+    if (python.line() != "ready" || !has_marks(python)) GTEST_SKIP() << "no python3 with marks for tracing";
+    StackBench bench(python.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_TRUE(bench.until([&] {
+      const std::string functions = bench.fact("stack.functions");
+      return functions.find("python.gc") != std::string::npos && functions.find("torch.backward") != std::string::npos;
+    })) << bench.coverage().reason;
+    ::kill(python.pid(), SIGUSR1);
+    ASSERT_TRUE(bench.steps(6)) << bench.coverage().reason;
+    ASSERT_TRUE(bench.until([&] { return bench.value("stack.calls", "python.gc") == 3; }));
+    collected = bench.value("stack.time", "python.gc");
+    trace.close();
+  }
+  std::vector<std::int64_t> parts;
+  for (const TrainingStep& step : steps_in(directory.path() / "t.h5")) parts.push_back(step.gc_ns);
+  ASSERT_EQ(parts.size(), 5U);  // without the one under way
+  EXPECT_GT(parts[0], 0);
+  EXPECT_EQ(parts[1], 0);
+  EXPECT_GT(parts[2], 0);
+  EXPECT_EQ(parts[3], 0);
+  EXPECT_GT(parts[4], 0);
+  EXPECT_EQ(parts[0] + parts[2] + parts[4], collected);
+}
+
 TEST(Stack, CountsTheStepsThatItHasNoRoomToList) {
   constexpr std::int64_t kSteps = 10'000;
   const TemporaryDirectory directory;
@@ -123,13 +172,21 @@ class CrowdedJob {
     Sampler sampler(fs, sink, {.probes = {"stack"}, .job = JobSource{.pid = kFirst}}, time_of(0));
     sampler.look_first();
     trace.start();
-    while (const auto time = fs.next_tick()) sampler.sample({.time = *time, .number = 0});
+    while (const auto time = fs.next_tick()) {
+      sampler.sample({.time = *time, .number = 0});
+      const Family& histogram = *sink.find("stack/histogram");
+      for (std::size_t i = 0; i < histogram.channels().size(); ++i) {
+        if (histogram.row()[i] != kMissing) histogram_[histogram.channels()[i].get().instance] = histogram.row()[i];
+      }
+    }
     coverage_ = sampler.coverage().front();
     trace.close();
     events_ = TraceReader(path).events();
   }
 
   [[nodiscard]] const Coverage& coverage() const { return coverage_; }
+  /// The last values of stack.histogram, by instance.
+  [[nodiscard]] const std::map<std::string, std::int64_t>& histogram() const { return histogram_; }
   [[nodiscard]] std::vector<Event> events_of(std::string_view code) const {
     std::vector<Event> some;
     for (const Event& event : events_) {
@@ -180,6 +237,7 @@ class CrowdedJob {
   int from_, rows_;
   Coverage coverage_;
   std::vector<Event> events_;
+  std::map<std::string, std::int64_t> histogram_;
 };
 
 constexpr const char* kClockOnly = "functions torch.backward\n";
@@ -246,6 +304,32 @@ TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfEachRank) {
     return answer;
   });
   EXPECT_EQ(job.events_of("last_collectives").size(), 600U);
+}
+
+TEST(StackOfACrowdedJob, CountsCallsByTheirDuration) {
+  const CrowdedJob job([](int second) {
+    return kClockOnly + ("durations rank0 ncclAllReduce 10:7 24:" + std::to_string(second < 9 ? 3 : 9) +
+                         "\ndurations rank1 python.gc 41:1 9:5 42:5 24 :3 24: x:4\ndurations\ndurations rank2\n");
+  });
+  EXPECT_EQ(job.histogram(),
+            (std::map<std::string, std::int64_t>{
+                {"rank0/ncclAllReduce/2^10ns", 7}, {"rank0/ncclAllReduce/2^24ns", 9}, {"rank1/python.gc/2^41ns", 1}}));
+}
+
+TEST(StackOfACrowdedJob, HasEventsOfCommunicatorsAndCollections) {
+  const CrowdedJob job([](int second) {
+    std::string answer = kClockOnly;
+    if (second == 5) answer += "rare rank0 gc_pause begin=5 duration=1000000\nrare rank1 communicator_end at=7 id=3\n";
+    if (second == 6) answer += "rare\nrare rank0\nrare rank0 probe_lost x\n";
+    return answer;
+  });
+  ASSERT_EQ(job.events_of("gc_pause").size(), 1U);
+  EXPECT_EQ(job.events_of("gc_pause")[0].object, "rank0");
+  EXPECT_EQ(job.events_of("gc_pause")[0].text, "begin=5 duration=1000000");
+  ASSERT_EQ(job.events_of("communicator_end").size(), 1U);
+  EXPECT_EQ(job.events_of("communicator_end")[0].object, "rank1");
+  EXPECT_EQ(job.events_of("communicator_end")[0].text, "at=7 id=3");
+  EXPECT_TRUE(job.events_of("probe_lost").empty()) << "no answer makes any other event";
 }
 
 TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfARankThatStandsStill) {

@@ -20,8 +20,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -230,6 +232,7 @@ TEST_F(CallRequests, CountForWhoHasNoPrivilege) {
     const CallCounts counts = counters.take(index_);
     if (counts.calls != kCalls || counts.bytes != kCalls * kElements * sizeof(float)) return 4;
     if (counts.returned != kCalls || counts.time_ns == 0 || counts.errors != 0) return 5;
+    if (std::accumulate(std::begin(counts.buckets), std::end(counts.buckets), std::uint64_t{0}) != kCalls) return 10;
     if (!counters.pending().empty()) return 6;
     attached.links.clear();
     if (!caller.comes_to_be_probed(false)) return 7;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +20,7 @@
 #include "core/stack/call_counters.h"
 #include "core/stack/elf_symbols.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "tests/unit/core/toy_process.h"
@@ -106,13 +109,92 @@ class Counted {
 
 /// "2000", or "-" where they are not known.
 std::vector<std::string> bytes_of_steps(const std::string& answer) {
+  constexpr int kBefore = 6;  // "step rank0 NUMBER BEGIN DURATION WAITING"
   std::vector<std::string> bytes;
   std::string_view rest = answer;
   std::string_view line;
   while (next_line(rest, line)) {
-    if (line.starts_with("step rank0 ")) bytes.emplace_back(line.substr(line.rfind(' ') + 1));
+    if (!line.starts_with("step rank0 ")) continue;
+    for (int i = 0; i < kBefore; ++i) static_cast<void>(next_word(line));
+    bytes.emplace_back(next_word(line));
+    EXPECT_EQ(next_word(line), "-") << "there is no Python in it that collects garbage";
   }
   return bytes;
+}
+
+/// The rest of the first line that begins so; "" without one.
+std::string behind(const std::string& answer, const std::string& begin) {
+  const std::size_t at = answer.find('\n' + begin);
+  if (at == std::string::npos) return "";
+  const std::size_t from = at + 1 + begin.size();
+  return answer.substr(from, answer.find('\n', from) - from);
+}
+
+// The kernel's arithmetic, by the duration of each call as the kernel measured it.
+TEST(Stack, CountsEachCallByItsDuration) {
+  constexpr std::uintptr_t kSleeps[] = {1, 1, 100'000, 2'000'000, 20'000'000, 40'000'000};  // ns
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  EXPECT_EQ(behind(counted->ledger.answer(CallLedger::With::durations), "durations "), "") << "none so far";
+  std::map<int, int> expected;
+  std::uint64_t before = 0;
+  for (const std::uintptr_t sleep : kSleeps) {
+    EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = sleep}), 0);
+    const std::uint64_t time = counted->counters.take(number_of("ncclAllReduce")).time_ns;
+    const std::uint64_t duration = time - std::exchange(before, time);
+    EXPECT_GE(duration, sleep);
+    ++expected[std::clamp(static_cast<int>(std::bit_width(duration)), 10, 41)];
+  }
+  std::string words;
+  for (const auto& [bits, calls] : expected) words += ' ' + std::to_string(bits) + ':' + std::to_string(calls);
+  const auto told = [&] {
+    return behind(counted->ledger.answer(CallLedger::With::durations), "durations rank0 ncclAllReduce");
+  };
+  EXPECT_EQ(told(), words);
+  EXPECT_EQ(behind(counted->ledger.answer(), "durations "), "") << "nobody asked";
+  counted->rest("ncclAllReduce");
+  EXPECT_EQ(told(), words) << "it has been counted so far";
+  counted->ledger.ended("rank0");
+  EXPECT_EQ(told(), words) << "its process has";
+}
+
+TEST(Stack, TellsWhenCommunicatorsBeginAndEnd) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libnccl.so.2", "ncclCommInitRank");
+  counted->attach("libnccl.so.2", "ncclCommDestroy");
+  const auto begin = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .rank = 2, .ranks = 4, .id = 1}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 0, .ranks = -1}), 4) << "it fails";
+  const std::string id = std::to_string(counted->counters.communicators(0).at(0).id);
+  EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = 7}), 0) << "it is not there any more";
+  const auto end = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+  const std::string answer = counted->ledger.answer();
+  std::uint64_t last = begin;
+  for (const char* const code : {"communicator_begin", "communicator_end"}) {
+    const std::string text = behind(answer, std::string("rare rank0 ") + code + " at=");
+    const std::size_t blank = std::min(text.find(' '), text.size());
+    EXPECT_EQ(text.substr(blank), " ranks=4 rank=2 id=" + id) << answer;
+    const auto at = std::strtoull(text.c_str(), nullptr, 10);
+    EXPECT_GT(at, last);
+    last = at;
+  }
+  EXPECT_LT(last, end);
+  EXPECT_EQ(answer.find("rare", answer.find("communicator_end")), std::string::npos) << answer;
+  EXPECT_EQ(counted->ledger.answer().find("rare"), std::string::npos) << "they were told";
+}
+
+TEST(Stack, CountsTheEventsForWhichThereIsNoRoom) {
+  constexpr int kMade = 100;
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libnccl.so.2", "ncclCommInitRank");
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .times = kMade, .communicator = 7, .ranks = 4, .id = 1}), 0);
+  static_cast<void>(counted->ledger.answer());
+  const std::string note = behind(counted->ledger.answer(), "note ");
+  EXPECT_EQ(note, "36 garbage collections or communicators have no event: there are too many");
 }
 
 // A step that began before all was attached has waited longer than was measured.

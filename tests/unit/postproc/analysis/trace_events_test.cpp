@@ -45,7 +45,8 @@ ListedTrace write_node(const TemporaryDirectory& directory, const std::string& n
                             .number = 2 * tick + half,
                             .begin_ns = begin,
                             .duration_ns = tick == 500 ? kMissing : kTick / 2,
-                            .waiting_ns = 3'000'000});
+                            .waiting_ns = 3'000'000,
+                            .gc_ns = 2'000'000});
       }
     }
     if (tick % 10 == 0) {
@@ -133,6 +134,7 @@ TEST(TraceEvents, AreThoseAroundTheIntervalsOfTheReport) {
     EXPECT_GE(step.at("ts").get<double>(), end);
     end = step.at("ts").get<double>() + step.at("dur").get<double>();
     EXPECT_EQ(step.at("args").at("waiting_ms"), 3);
+    EXPECT_EQ(step.at("args").at("gc_ms"), 2);
     EXPECT_EQ(step.at("name").get<std::string>(), "training step") << "its backward pass is a part of it";
   }
   EXPECT_EQ(ends.size(), 2U);

@@ -1,6 +1,7 @@
 // Garbage collections and imports of Python programs.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "hdf5schema/basics/error.h"
@@ -31,6 +32,22 @@ TEST(RuleStackGcPauses, MeasuresTheTimeInTheCollector) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.1 * 240, 1);
   EXPECT_NE(found[0].sentence.find("collections a second, the longest took 210 ms."), std::string::npos)
       << found[0].sentence;
+}
+
+TEST(RuleStackGcPauses, TellsHowLongMostCollectionsTake) {
+  R node = collecting(0.1, R::always(40));
+  for (const Evidence& each : node.findings("stack.gc_pauses").at(0).evidence)
+    EXPECT_NE(each.metric, "stack.histogram");
+  node.counter("stack.histogram", "rank0/python.gc/2^22ns", R::always(39), "rank");
+  node.counter("stack.histogram", "rank0/python.gc/2^28ns", R::always(1), "rank");
+  node.counter("stack.histogram", "rank0/python.import/2^35ns", R::always(1000), "rank");
+  node.counter("stack.histogram", "rank0/python.gc/2^ns", R::always(1000), "rank");  // no number
+  std::map<std::string, double> durations;
+  for (const Evidence& each : node.findings("stack.gc_pauses").at(0).evidence) {
+    if (each.metric == "stack.histogram") durations[each.feature] = each.observed.value_or(0);
+  }
+  EXPECT_EQ(durations, (std::map<std::string, double>{{"half of the calls took less than", 4'194'304},
+                                                      {"99 % of the calls took less than", 268'435'456}}));
 }
 
 TEST(RuleStackGcPauses, NamesThePartOfTheRunInWhichItCollects) {

@@ -35,6 +35,7 @@ class Training {
   OfRank later = [](std::size_t, int) { return 0.0; };                         // begins the step later than the others
   OfRank cpus = [](std::size_t, int) { return 0.8; };                          // that it uses in the step
   OfRank waits = [](std::size_t, int) { return -1.0; };                        // in the step; < 0: not known
+  OfRank collects = [](std::size_t, int) { return -1.0; };                     // likewise
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first steps that were not seen
   std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
   /// Seconds in each second of another part of the step: metric, and the rest of the instance behind the rank.
@@ -82,12 +83,14 @@ class Training {
     for (int step = 1; step < steps; ++step) {
       const std::int64_t next = at(step + 1);
       const double waited = waits(rank, step);
+      const double collected = collects(rank, step);
       if (step > unseen(rank)) {
         trace.steps.push_back({.rank = name,
                                .number = step - unseen(rank),
                                .begin_ns = begin,
                                .duration_ns = next - begin,
-                               .waiting_ns = waited < 0 ? kMissing : std::llround(waited * 1e9)});
+                               .waiting_ns = waited < 0 ? kMissing : std::llround(waited * 1e9),
+                               .gc_ns = collected < 0 ? kMissing : std::llround(collected * 1e9)});
       }
       begin = next;
     }
@@ -322,6 +325,26 @@ TEST(RuleSlowSteps, TellsThatPythonCollectedGarbage) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("were spent in Python's garbage collector."), std::string::npos)
       << found[0].sentence;
+}
+
+TEST(RuleSlowSteps, KnowsTheCollectionsOfTheStepsThemselves) {
+  Training job;
+  job.took = Training::slow_from_400_to_600();
+  // In every second of the slow steps, and what the grid has is not used.
+  job.collects = [](std::size_t, int step) { return is_slow(step) && step % 2 == 0 ? 2 * 0.03 : 0; };
+  job.parts = {{"stack.time", "/python.gc", [](std::size_t, int) { return 0.0; }}};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("were spent in Python's garbage collector."), std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(std::any_of(found[0].evidence.begin(), found[0].evidence.end(), [](const Evidence& each) {
+    return each.feature == "garbage collections in each step" && std::abs(each.observed.value_or(0) - 30e6) < 3e6 &&
+           std::abs(each.expected.value_or(1e9)) < 1e6;
+  }));
+  job.collects = [](std::size_t, int) { return 0.0; };
+  job.parts = {{"stack.time", "/python.gc",
+                [](std::size_t, int step) { return is_slow(step) ? 0.03 / (kUsual + kExtra) : 0.001 / kUsual; }}};
+  EXPECT_TRUE(found_in(job).empty()) << "more to do";
 }
 
 TEST(RuleSlowSteps, TellsThatTheLateRankCollectedGarbage) {
