@@ -74,6 +74,7 @@ def of(found, function):
 
 def coverage(trace, probe):
     """State and reason."""
-    rows = [(row["state"].decode(), row["reason"].decode()) for row in trace["coverage"][:] if row["probe"].decode() == probe]
+    rows = [(row["state"].decode(), row["reason"].decode()) for row in trace["coverage"][:]
+            if row["probe"].decode() == probe]
     check(len(rows) == 1, f"the coverage of {probe}: {rows}")
     return rows[0] if rows else ("", "")
