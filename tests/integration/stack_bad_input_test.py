@@ -137,6 +137,9 @@ def place_of_library(name):
 
 
 def start(name, script, *arguments, under=()):
+    home = folder / f"{name}.home"  # its own: that of one user is refused by another one's
+    home.mkdir()
+    home.chmod(0o777)
     running[name] = Job(folder / f"{name}.trace", sys.executable, folder / script, *arguments, under=under,
                         variables={"HOME": str(home), "XDG_RUNTIME_DIR": str(home)})
 
@@ -197,10 +200,7 @@ root, with_setpriv = os.geteuid() == 0, shutil.which("setpriv") is not None
 
 with tempfile.TemporaryDirectory() as name:
     folder, running = pathlib.Path(name), {}
-    home = folder / "home"
-    home.mkdir()
-    for each in folder, home:
-        each.chmod(0o777)
+    folder.chmod(0o777)
     for script, text in (("loads", LOADS), ("begins", BEGINS), ("goes_on", GOES_ON), ("forks", FORKS), ("often", OFTEN),
                          ("stands", STANDS), ("without_bpf", WITHOUT_BPF)):
         (folder / f"{script}.py").write_text(text)
