@@ -7,8 +7,8 @@ from faults import (away, beside, burst, busy, cold, congestion, environment, fi
                     huge_pages, huge_pages_in_use, huge_pages_on_one, imports, kill, leak, local_queue, loss,
                     loss_and_quota, mapped_file, memory_group, memory_limit, modules, mtu, nfs, no_answer, of_group,
                     on_all, one_cpu, outsider, outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_imports,
-                    slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, stop_inside, swap, swap_out,
-                    threads, to_the_end, wide_port, written_file)
+                    slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, stop_inside, swap,
+                    swap_out, threads, to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
