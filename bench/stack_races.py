@@ -227,8 +227,9 @@ class BrokerRun(Run):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.broker = subprocess.Popen(
-                [build / "bin/reveal-collect", "--job", f"slurm:{number}", "--node", "n1", "--spool", self.spool,
-                 "--lock-fd", str(lock), "--uid", str(self.user.pw_uid), "--gid", str(self.user.pw_gid), "--config",
+                ["bash", "-c", 'exec 3<&"$0" && exec "$@"', str(lock),  # it keeps no other descriptor
+                 build / "bin/reveal-collect", "--job", f"slurm:{number}", "--node", "n1", "--spool", self.spool,
+                 "--lock-fd", "3", "--uid", str(self.user.pw_uid), "--gid", str(self.user.pw_gid), "--config",
                  place.parent / "reveal.conf", "--disable-file", place / "disable"], env=environment, pass_fds=[lock],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         finally:
