@@ -41,14 +41,6 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
          parse_hexadecimal(word.substr(middle + 1), second);
 }
 
-/// Without the mark of a file that is no longer there: another one may be.
-std::string_view path_when_mapped(const Mapping& mapping) noexcept {
-  constexpr std::string_view kDeleted = " (deleted)";
-  std::string_view path = mapping.path;
-  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
-  return path;
-}
-
 /// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
 /// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() returns another device. None: errno has
 /// the reason.
@@ -109,6 +101,14 @@ bool has_pages_of_file(pid_t pid, std::uint64_t address, std::size_t size) {
     if ((entry & kSwapped) != 0 || ((entry & kPresent) != 0 && (entry & kOfFile) == 0)) return false;
   }
   return true;
+}
+
+/// Without the mark of a file that is no longer there: another one may be.
+std::string_view path_when_mapped(const Mapping& mapping) noexcept {
+  constexpr std::string_view kDeleted = " (deleted)";
+  std::string_view path = mapping.path;
+  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  return path;
 }
 
 }  // namespace
