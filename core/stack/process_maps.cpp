@@ -103,6 +103,14 @@ bool has_pages_of_file(pid_t pid, std::uint64_t address, std::size_t size) {
   return true;
 }
 
+/// Without the mark of a file that is no longer there: another one may be.
+std::string_view path_when_mapped(const Mapping& mapping) noexcept {
+  constexpr std::string_view kDeleted = " (deleted)";
+  std::string_view path = mapping.path;
+  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  return path;
+}
+
 }  // namespace
 
 std::optional<Mapping> parse_mapping(std::string_view line) noexcept {
@@ -124,10 +132,8 @@ std::optional<Mapping> parse_mapping(std::string_view line) noexcept {
 }
 
 std::string_view file_name_of(const Mapping& mapping) noexcept {
-  constexpr std::string_view kDeleted = " (deleted)";
-  std::string_view name = mapping.path.substr(mapping.path.rfind('/') + 1);
-  if (name.ends_with(kDeleted)) name.remove_suffix(kDeleted.size());
-  return name;
+  const std::string_view path = path_when_mapped(mapping);
+  return path.substr(path.rfind('/') + 1);
 }
 
 std::vector<Mapping> stack_mappings(std::string_view maps) {
@@ -150,7 +156,7 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
                 static_cast<unsigned long long>(mapping.end));
   Descriptor place(::open((folder + range.data()).c_str(), kFlags));
   const bool as_mapped = static_cast<bool>(place);
-  if (!place) place = Descriptor(::open((folder + "/root" + std::string(mapping.path)).c_str(), kFlags));
+  if (!place) place = Descriptor(::open((folder + "/root" + std::string(path_when_mapped(mapping))).c_str(), kFlags));
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0) return Descriptor();
   if (!S_ISREG(status.st_mode)) {

@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import BUILD, GLOO_WORK, TWO_RANKS, check as expect, failures, skip  # noqa: E402
+from stack_runs import need_counted_calls  # noqa: E402
 
 SECONDS = 40  # of a job whose lines are sampled: a finding needs 30 samples, one a second
 MESSAGES_SECONDS = 30
@@ -75,11 +76,7 @@ time.sleep(2.5)  # an answer may come a row late
 sys.exit(0 if late[1] > 0 else NEVER_RESTED)
 """.replace("NEVER_RESTED", str(NEVER_RESTED))
 
-check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--job", f"pid:{os.getpid()}", "--json"],
-                       capture_output=True, text=True, check=True)
-state = next(each for each in json.loads(check.stdout) if each["name"] == "stack")
-if state["state"] != "ok":
-    skip(state["reason"])
+need_counted_calls()
 torch = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
                        capture_output=True, check=False).returncode == 0
 if not torch:

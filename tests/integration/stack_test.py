@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
 doubles of NCCL and CUDA; of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank that
-never entered a collective, which `reveal watch` reports meanwhile; ranks that made a call with different sizes; and of MPI
-the calls that each rank logged, and the rank that came late to them."""
+never entered a collective, which `reveal watch` reports meanwhile, as it does of ranks that are all inside one that does
+not end; ranks that made a call with different sizes; and of MPI the calls that each rank logged, and the rank that came
+late to them."""
 import glob
 import json
 import os
@@ -19,20 +20,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import BUILD, GLOO_WORK, TWO_RANKS, check as expect, failures, skip  # noqa: E402
+from stack_runs import ATTACHED, DOUBLES, Job, need_counted_calls, of, totals  # noqa: E402
 
-DOUBLES = BUILD / "doubles"
-
-# Waits until the function is probed, as its own code shows: what is called before that cannot be counted.
-ATTACHED = """
-import ctypes, json, os, sys, time
-def attached(library, name, at=0):
-    code = ctypes.cast(getattr(library, name), ctypes.POINTER(ctypes.c_ubyte))
-    for _ in range(600):
-        if code[at] == 0xcc:
-            return
-        time.sleep(.1)
-    sys.exit(9)
-"""
 TOY = ATTACHED + """
 nccl, cuda = ctypes.CDLL(sys.argv[1] + "/libnccl.so.2"), ctypes.CDLL(sys.argv[1] + "/libcudart.so.13")
 attached(nccl, "ncclAllReduce"), attached(cuda, "cudaMalloc")
@@ -60,6 +49,35 @@ while not all(os.path.exists(f"{sys.argv[3]}.{each}") for each in range(2)):
     time.sleep(.05)
 time.sleep(15)  # longer than reveal.conf asks for
 sys.exit(3)
+"""
+# Ranks that meet before each call, the last one of which never returns: the double sleeps for so many nanoseconds as its
+# communicator says.
+INSIDE = ATTACHED + """
+import socket
+nccl, null = ctypes.CDLL(sys.argv[1] + "/libnccl.so.2"), ctypes.c_void_p()
+attached(nccl, "ncclAllReduce")
+rank, place = int(os.environ["RANK"]), ("127.0.0.1", int(os.environ["MASTER_PORT"]))
+def connection():
+    if rank == 0:
+        return socket.create_server(place).accept()[0]
+    for _ in range(600):
+        try:
+            return socket.create_connection(place)
+        except OSError:
+            time.sleep(.1)
+    sys.exit(9)
+def reduce_together(nanoseconds):
+    other.sendall(b".")
+    other.recv(1)
+    nccl.ncclAllReduce(null, null, ctypes.c_size_t(512), 7, 0, ctypes.c_void_p(nanoseconds), null)
+other, last, longest = connection(), time.monotonic(), 0
+for step in range(200):
+    reduce_together(1)
+    longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    time.sleep(.1)
+with open(f"{sys.argv[2]}.{rank}", "w") as log:
+    log.write(str(longest))
+reduce_together(3600 * 10**9)
 """
 REAL = ATTACHED + """
 cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
@@ -205,21 +223,6 @@ time.sleep(2.5)  # an answer may come a row late
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
 
 
-class Job:
-    """A command under reveal-run --stack, from now on."""
-
-    def __init__(self, folder, *command):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output", folder, "--", *command],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def end(self, status, limit=300):
-        _, said = self.process.communicate(timeout=limit)
-        expect(self.process.returncode == status, f"{self.folder.name}: exit status {self.process.returncode} {said}")
-
-
 class WatchedJob(Job, threading.Thread):
     """Also reads what `reveal watch` tells of it meanwhile. With `ends_it`, the job ends some seconds after a hang was
     told: its report is to have a hang that is longer than reveal.conf asks for."""
@@ -243,16 +246,13 @@ class WatchedJob(Job, threading.Thread):
                     self.process.terminate()
 
 
-def totals(trace, family, metric):
-    """By instance: the first value and all increases."""
-    rows = trace[f"stack/{family}_channels"]
-    values, base = trace[f"stack/{family}"], trace[f"stack/{family}_base"]
-    found = {}
-    for row, (name, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])):
-        line = values[row, :]
-        if name == metric:
-            found[instance] = int(base[row, 0]) + int(line[line != values.fillvalue].sum())
-    return found
+def expect_soon(job, longest):
+    """What `reveal watch` told: once, and soon where no step before it took long. Only of ranks at a steady pace a hang is
+    told sooner than after the report's 30 seconds."""
+    lasted = [float(seconds) for text in job.hangs for seconds in re.findall(r"in the last ([0-9.]+) s ", text)]
+    print(f"while it ran: {job.hangs}; the longest step before it took {longest:.1f} s")
+    expect(len(lasted) == job.ends_it, f"live: {job.hangs}")
+    expect(longest > 2 or all(seconds <= 25 for seconds in lasted), f"live: {job.hangs}")
 
 
 def findings(folder, *options):
@@ -261,28 +261,18 @@ def findings(folder, *options):
     return {finding["id"]: finding for finding in json.loads((folder / "report.json").read_text())["findings"]}
 
 
-def of(found, function):
-    return sorted(value for instance, value in found.items() if instance.endswith("/" + function))
-
-
 try:
     import h5py
 except ImportError:
     skip("python3-h5py is not installed")
-check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--job", f"pid:{os.getpid()}", "--json"],
-                       capture_output=True, text=True, check=True)
-state = next(each for each in json.loads(check.stdout) if each["name"] == "stack")
-if state["state"] != "ok":
-    skip(state["reason"])
+need_counted_calls()
 torch_is_here = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
                                capture_output=True, check=False).returncode == 0
-if "Seccomp:\t0" not in pathlib.Path("/proc/self/status").read_text():
-    skip("the test runs under a seccomp filter, where nothing is timed")
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
-    for script, text in (("launch.py", TWO_RANKS), ("sizes.py", SIZES), ("away.py", AWAY)):
+    for script, text in (("launch.py", TWO_RANKS), ("sizes.py", SIZES), ("away.py", AWAY), ("inside.py", INSIDE)):
         (folder / script).write_text(text)
     (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 10\n')
     ranks = [sys.executable, folder / "launch.py"]
@@ -291,6 +281,8 @@ with tempfile.TemporaryDirectory() as name:
                                folder / f"stands-{elements}") for elements in (256, 512)}
     apart = {rank_1: WatchedJob(folder / rank_1, rank_1 == "away", "timeout", "150", *ranks, folder / "away.py", GLOO_WORK,
                                 rank_1, folder / f"longest-{rank_1}") for rank_1 in ("away", "there") if torch_is_here}
+    inside = WatchedJob(folder / "inside", True, "timeout", "150", *ranks, folder / "inside.py", DOUBLES,
+                        folder / "longest-inside")
 
     print("== doubles of NCCL and CUDA")
     (folder / "toy.py").write_text(TOY)
@@ -361,14 +353,7 @@ with tempfile.TemporaryDirectory() as name:
     for rank_1, job in apart.items():
         job.end(128 + signal.SIGTERM if job.ends_it else 3)
         job.join()
-        told = job.hangs
-        print("while it ran:", told)
-        lasted = [float(seconds) for text in told for seconds in re.findall(r"in the last ([0-9.]+) s ", text)]
-        expect(len(lasted) == (rank_1 == "away"), f"live: {told}")
-        # Only of ranks at a steady pace a hang is told sooner than after the report's 30 seconds.
-        longest = max(float((folder / f"longest-{rank_1}.{rank}").read_text()) for rank in range(2))
-        print(f"the longest step before it took {longest:.1f} s")
-        expect(longest > 2 or all(seconds <= 25 for seconds in lasted), f"live: {told}")
+        expect_soon(job, max(float((folder / f"longest-{rank_1}.{rank}").read_text()) for rank in range(2)))
         hang = findings(folder / rank_1, "--config", folder / "reveal.conf").get("stack.hang")
         if rank_1 == "there":
             expect(hang is None, f"all ranks were there: {hang}")
@@ -382,6 +367,21 @@ with tempfile.TemporaryDirectory() as name:
             expect(awaited in hang["sentence"], hang["sentence"])
             expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
                    f"where it was: {hang['main_threads']}")
+
+    print("== ranks that are all inside a collective that does not end")
+    inside.end(128 + signal.SIGTERM)
+    inside.join()
+    expect_soon(inside, max(float((folder / f"longest-inside.{rank}").read_text()) for rank in range(2)))
+    expect(all("all 2 ranks were in ncclAllReduce" in text for text in inside.hangs), f"live: {inside.hangs}")
+    hang = findings(folder / "inside", "--config", folder / "reveal.conf").get("stack.hang")
+    expect(hang is not None, f"no hang in {os.listdir(folder / 'inside')}")
+    if hang is not None:
+        places = hang.get("main_threads", [])
+        print(hang["sentence"], places)
+        awaited = "all 2 ranks were in ncclAllReduce (2048 bytes, on communicator 2), and it did not end"
+        expect(awaited in hang["sentence"], hang["sentence"])
+        expect(not hang["instances"], f"nobody is waited for: {hang['instances']}")
+        expect(any("reduce_together (inside.py:" in place for place in places), f"where they were: {places}")
 
     print("== PyTorch over gloo")
     if not torch_is_here:

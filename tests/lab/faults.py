@@ -269,15 +269,21 @@ def slow_imports(lab, victim: int, requests: float):
     counters |= imported | limits[0]
 
 
+def send(what: signal.Signals, pids: list[int]):
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, what)
+
+
 def to_the_end(fault):
-    """The job is terminated before the fault ends, as at a time limit."""
+    """The job is terminated before the fault ends, as Slurm does at a time limit: one that is stopped ends, too."""
     @contextlib.contextmanager
     def until_terminated(lab, victim: int, amount: float):
         with fault(lab, victim, amount) as counters:
             yield counters
-            for pid in (pid for i in range(lab.count) for pid in lab.ranks(i)):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGTERM)
+            pids = [pid for i in range(lab.count) for pid in lab.ranks(i)]
+            send(signal.SIGTERM, pids)
+            send(signal.SIGCONT, pids)
             deadline = time.monotonic() + 10
             while any(job.poll() is None for job in lab.jobs) and time.monotonic() < deadline:
                 time.sleep(0.1)
@@ -314,21 +320,16 @@ def stat_storm(lab, victim: int, _amount: float):
 
 
 def halt(pids: list[int], share: float, end: float, used):
-    def send(what):
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                os.kill(pid, what)
-
     def leave(*_):
-        send(signal.SIGCONT)
+        send(signal.SIGCONT, pids)
         os._exit(0)
 
     signal.signal(signal.SIGTERM, leave)
     while time.monotonic() < end:
         begin = time.monotonic()
-        send(signal.SIGSTOP)
+        send(signal.SIGSTOP, pids)
         time.sleep(0.2 * share / 100)
-        send(signal.SIGCONT)
+        send(signal.SIGCONT, pids)
         used.value += time.monotonic() - begin
         time.sleep(0.2 * (1 - share / 100))
 
@@ -336,6 +337,63 @@ def halt(pids: list[int], share: float, end: float, used):
 def stop(lab, victim: int, share: float):
     return process(halt, lab.ranks(victim), share, time.monotonic() + lab.longest, counter="stopped_seconds",
                    share_percent=share)
+
+
+def threads_of(pids: list[int]) -> tuple[set[str], int]:
+    """The states of all their threads, and the processor time that these have used, in clock ticks."""
+    states, ticks = set(), 0
+    for pid in pids:
+        for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):
+                fields = read(stat).rpartition(")")[2].split()
+                states.add(fields[0])
+                ticks += int(fields[11]) + int(fields[12])
+    return states, ticks
+
+
+def comes_to_rest(pids: list[int], patience: float, rest: float = 0.3) -> bool:
+    """Whether all of their threads sleep for so long, within this time. A thread that waits for a disk does not sleep."""
+    begin = since = time.monotonic()
+    used = None
+    while (now := time.monotonic()) < begin + patience:
+        states, ticks = threads_of(pids)
+        if states != {"S"} or ticks != used:
+            since, used = now, ticks
+        if now - since >= rest:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def stop_where_they_wait(own: list[int], others: list[int], draw: random.Random) -> int:
+    """While the others stand still, a rank goes on to the collective in which it waits for them, and comes to rest nowhere
+    else: there it is stopped, and they go on. How often that was tried: meanwhile it may save or validate. The others
+    stand still too shortly, and too seldom, for a finding."""
+    for attempt in range(1, 16):
+        send(signal.SIGSTOP, others)
+        try:
+            if comes_to_rest(own, 0.8):
+                send(signal.SIGSTOP, own)
+                return attempt
+        finally:
+            send(signal.SIGCONT, others)
+        time.sleep(draw.uniform(2, 3))
+    raise RuntimeError("the rank never waited for the others")
+
+
+@contextlib.contextmanager
+def stop_inside(lab, victim: int, seconds: float):
+    """One rank is stopped inside a collective, for so long; 0: as long as the fault lasts."""
+    own = lab.ranks(victim)
+    others = [pid for i in range(lab.count) if i != victim for pid in lab.ranks(i)]
+    try:
+        counters: dict[str, Any] = {"attempts": stop_where_they_wait(own, others, lab.random)}
+        if seconds:
+            time.sleep(seconds)
+            send(signal.SIGCONT, own)
+        yield counters
+    finally:
+        send(signal.SIGCONT, own)
 
 
 def write(path, text):

@@ -330,7 +330,7 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
         truth["begin_utc_ns"] = time.time_ns() if scenario.setting is not None else None
         lab.start()
         lab.wait_until_prepared()
-        watch = Watch(build, out / "job") if scenario.rule == "stack.hang" else None
+        watch = Watch(build, out / "job") if "stack.hang" in (scenario.rule, *scenario.or_rules) else None
         if watch:
             entered.callback(watch.end)
         if scenario.fault is not None:

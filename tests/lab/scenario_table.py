@@ -7,8 +7,8 @@ from faults import (away, beside, burst, busy, cold, congestion, environment, fi
                     huge_pages, huge_pages_in_use, huge_pages_on_one, imports, kill, leak, local_queue, loss,
                     loss_and_quota, mapped_file, memory_group, memory_limit, modules, mtu, nfs, no_answer, of_group,
                     on_all, one_cpu, outsider, outsider_on, overtaking, quota, receive_buffer, slow_all, slow_disk,
-                    slow_imports, slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop, swap,
-                    swap_out, threads, to_the_end, wide_port, written_file)
+                    slow_imports, slow_input, slow_rank, small_disk, small_tmpdir, softirq, stat_storm, stop,
+                    stop_inside, swap, swap_out, threads, to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,12 @@ SCENARIOS = {
     "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
                              to_the_end(away), 0, "process", ("network",), "stack.hang", workloads=TORCH,
                              least_seconds=50, kills=True, stack=True),
+    # The report names the stop as its cause; `reveal watch` knows only that the ranks hang.
+    "stopped_inside": Scenario("one rank is stopped inside a collective, until the job is terminated",
+                               to_the_end(stop_inside), 0, "process", ("network",), "job.stopped", workloads=TORCH,
+                               least_seconds=50, kills=True, stack=True, or_rules=("stack.hang",)),
+    "stopped_briefly": Scenario("look-alike of stopped_inside: for a fifth of a second", stop_inside, 0.2,
+                                workloads=TORCH, stack=True),
     "stall": Scenario("one rank sleeps before a collective", away, 0, "process", ("network",), "stack.stall",
                       workloads=TORCH, least_seconds=100, stack=True),
     "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
@@ -204,7 +210,8 @@ SCENARIOS = {
 GROUPS = {
     "named": ("outsider100", "flood", "loss1", "leak", "slow_rank"),
     # The faults that the software stack is to tell apart.
-    "stack": ("slow_rank", "loss1", "buckets", "garbage", "import_storm", "never_enters", "slow_input"),
-    "stack_alike": ("slow_all", "buckets_large", "garbage_young", "import_computing", "validation",
+    "stack": ("slow_rank", "loss1", "buckets", "garbage", "import_storm", "never_enters", "stopped_inside",
+              "slow_input"),
+    "stack_alike": ("slow_all", "buckets_large", "garbage_young", "import_computing", "validation", "stopped_briefly",
                     "slow_input_hidden"),
 }

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,21 +50,34 @@ Descriptor open_without_privilege(const Mapping& mapping) {
 
 enum Told : int { as_expected = 0, not_opened, another_opened, wrong_reason, not_mapped };
 
-Told open_both(const std::filesystem::path& library, const std::filesystem::path& other) {
-  const Descriptor file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
-  void* const mapped = ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  const std::string maps = file_text("/proc/self/maps");
+/// The mapping at an address, in the present text of the kernel.
+std::optional<Mapping> mapping_at(const void* address, std::string& maps) {
+  maps = file_text("/proc/self/maps");
   std::string_view rest = maps;
   std::string_view line;
   while (next_line(rest, line)) {
     const std::optional<Mapping> mapping = parse_mapping(line);
-    if (!mapping || mapping->begin != reinterpret_cast<std::uintptr_t>(mapped)) continue;
-    if (!open_without_privilege(*mapping)) return not_opened;
-    std::filesystem::rename(other, library);
-    if (open_without_privilege(*mapping)) return another_opened;
-    return errno == ESTALE ? as_expected : wrong_reason;
+    if (mapping && mapping->begin == reinterpret_cast<std::uintptr_t>(address)) return mapping;
   }
-  return not_mapped;
+  return std::nullopt;
+}
+
+Told open_both(const std::filesystem::path& library, const std::filesystem::path& other) {
+  const Descriptor file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
+  const void* const mapped = ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  std::string before;
+  std::string after;
+  const std::optional<Mapping> at_first = mapping_at(mapped, before);
+  if (!at_first) return not_mapped;
+  if (!open_without_privilege(*at_first)) return not_opened;
+  std::filesystem::rename(other, library);
+  const std::optional<Mapping> by_now = mapping_at(mapped, after);
+  if (!by_now || !by_now->path.ends_with(" (deleted)")) return not_mapped;
+  for (const Mapping& each : {*at_first, *by_now}) {
+    if (open_without_privilege(each)) return another_opened;
+    if (errno != ESTALE) return wrong_reason;
+  }
+  return as_expected;
 }
 
 TEST(ProcessMaps, OpenTheFileAtThePathWithoutPrivilegeOnlyIfItIsTheOneThatIsMapped) {
