@@ -118,7 +118,8 @@ def live(truth: dict) -> dict:
     first = next((hang for hang in after if hang["seconds"] >= 0), None)
     if first is None:
         return {"live_seconds": None, "live": False}
-    waited_for = re.search(rf" for \S+ on {truth['node']}\b", first["text"]) is not None  # it names those that wait, too
+    # It also names those that wait.
+    waited_for = re.search(rf" for \S+ on {truth['node']}\b|; on {truth['node']}, a signal", first["text"]) is not None
     return {"live_seconds": round(first["seconds"], 1), "live": first["seconds"] <= MOST_LIVE and waited_for}
 
 

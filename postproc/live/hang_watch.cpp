@@ -22,8 +22,8 @@ constexpr std::chrono::seconds kForDetails{2};  // the newest collectives are fl
 constexpr std::string_view kHangRule = "stack.hang";
 constexpr std::string_view kCallsFamily = "stack/calls";
 /// The families that the rule reads.
-constexpr std::array<std::string_view, 5> kRuleFamilies = {kCallsFamily, "stack/durations", "process/cpu", "process/io",
-                                                           "job/cpu"};
+constexpr std::array<std::string_view, 6> kRuleFamilies = {kCallsFamily, "stack/durations", "process/cpu",
+                                                           "process/io", "job/cpu",         "job/processes"};
 
 template <typename Holds>
 bool any_rank(const std::deque<CallHistory>& histories, const Holds& holds) {

@@ -37,6 +37,7 @@ void fields(auto& v, Visited<decltype(v), QuietTime>& quiet) {
   v("last", quiet.last);
   v("cpus", quiet.cpus, "the cpu time of the process was not measured");
   v("job_cpus", quiet.job_cpus, "the cpu time of the job was not measured");
+  v("stopped", quiet.stopped, "states of processes were not measured");
   v("io_bytes", quiet.io_bytes, "what the process reads and writes was not measured");
   v("other_calls", quiet.other_calls);
   v("place", quiet.place);

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/excursion.h"
+#include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/call_facts.h"
 
 namespace reveal {
@@ -96,6 +97,11 @@ std::optional<double> sum_in(std::span<const double> series, Interval at) {
     if (!std::isnan(series[t])) sum = sum.value_or(0) + series[t];
   }
   return sum;
+}
+
+std::span<const double> part_of(std::span<const double> series, Interval at) {
+  const std::size_t end = std::min(at.end, series.size());
+  return series.subspan(std::min(at.begin, end), end - std::min(at.begin, end));
 }
 
 std::int64_t count_of(double calls) {
@@ -236,12 +242,24 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
   return beside;
 }
 
+/// Processes of the job that a signal or a debugger had stopped.
+std::span<const double> stopped_in(const Telemetry& telemetry) {
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric == "job.stopped") return telemetry.series(i);
+  }
+  return {};
+}
+
 class RankView {
  public:
   RankView(const std::string& name, const RankChannels& channels, const Telemetry& telemetry,
            std::span<const double> beside, std::span<const PythonSamples> python,
            std::span<const StandingProcess> standing, std::int64_t utc_minus_monotonic_ns)
-      : channels_(channels), telemetry_(telemetry), cpu_time_beside_(beside), utc_ns_(utc_minus_monotonic_ns) {
+      : channels_(channels),
+        telemetry_(telemetry),
+        cpu_time_beside_(beside),
+        stopped_(stopped_in(telemetry)),
+        utc_ns_(utc_minus_monotonic_ns) {
     for (const PythonSamples& process : python) {
       if (process.process == name) python_ = &process;
     }
@@ -262,6 +280,8 @@ class RankView {
     if (cpu) quiet.cpus = *cpu * 1e-9 / quiet.seconds();
     const auto beside = sum_in(cpu_time_beside_, at);
     if (beside) quiet.job_cpus = std::max(0.0, *beside * 1e-9 / quiet.seconds());
+    const double stopped = mean_of(part_of(stopped_, at));
+    if (!std::isnan(stopped)) quiet.stopped = stopped;
     for (const std::span<const double> bytes : channels_.io) {
       if (const auto sum = sum_in(bytes, at)) quiet.io_bytes = quiet.io_bytes.value_or(0) + *sum;
     }
@@ -384,6 +404,7 @@ class RankView {
   const RankChannels& channels_;
   const Telemetry& telemetry_;
   std::span<const double> cpu_time_beside_;
+  std::span<const double> stopped_;
   std::int64_t utc_ns_;
   const PythonSamples* python_ = nullptr;
   std::vector<const StandingProcess*> standing_;

@@ -469,6 +469,16 @@ std::int64_t ranks_not_recorded(const std::vector<Rank>& ranks, const Waiting& w
   return waiting.call ? std::max<std::int64_t>(0, waiting.call->ranks - std::ssize(ranks)) : 0;
 }
 
+/// Nodes on which a process of the job was in state T meanwhile.
+std::vector<std::string> stopped_on(const std::vector<Rank>& ranks, const Standstill& all) {
+  constexpr double kMostly = 0.5;  // of the time
+  std::set<std::string> nodes;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (all.of_rank[r]->stopped.value_or(0) >= kMostly) nodes.emplace(ranks[r].node);
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
 class Words {
  public:
   Words(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting,
@@ -484,7 +494,10 @@ class Words {
 
   /// "rank0 on n1 waited in gloo.allreduce (80 bytes, on communicator 1 with 2 ranks) for rank1 on n2, which did not
   /// enter it and used 0.01 cpus."
-  [[nodiscard]] std::string whom() const {
+  [[nodiscard]] std::string whom() const { return who_waited() + stopped(); }
+
+ private:
+  [[nodiscard]] std::string who_waited() const {
     const std::string call = named_call();
     switch (waiting_.kind) {
       case Kind::calls_differ:
@@ -516,7 +529,13 @@ class Words {
                                                : "those of " + node_list(unrecorded_) + " were");
   }
 
- private:
+  [[nodiscard]] std::string stopped() const {
+    const std::vector<std::string> nodes = stopped_on(ranks_, all_);
+    return nodes.empty()
+               ? ""
+               : fmt::format("; on {}, a signal or a debugger had stopped a process of the job", node_list(nodes));
+  }
+
   [[nodiscard]] std::string named_call() const {
     if (waiting_.function.empty()) return "a collective";
     const bool known = waiting_.call && waiting_.call->function == waiting_.function;
@@ -643,7 +662,8 @@ JobValues values_of(const std::vector<Rank>& ranks, const Standstill& all, const
   }
   if (values.contains("torch")) values["python"] = "yes";
   if (waiting.kind == Kind::calls_differ) values["differing_calls"] = "yes";
-  if (waiting.kind == Kind::none_came_back) values["all_inside"] = "yes";
+  // A rank that is stopped inside keeps the others there: neither the network nor a GPU is needed for that.
+  if (waiting.kind == Kind::none_came_back && stopped_on(ranks, all).empty()) values["all_inside"] = "yes";
   std::vector<std::string> ended;
   for (const std::size_t rank : waiting.absent) {
     if (process_ended(all, *all.of_rank[rank])) ended.push_back(ranks[rank].of->rank);
@@ -658,6 +678,8 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   const bool named = waiting.kind == Kind::rank_absent;
   for (const std::size_t rank : named ? waiting.absent : waiting.present) nodes.emplace(ranks[rank].node);
   for (const std::size_t rank : waiting.absent) nodes.emplace(ranks[rank].node);
+  const std::vector<std::string> stopped = stopped_on(ranks, all);
+  if (waiting.kind == Kind::none_came_back && !stopped.empty()) nodes = {stopped.begin(), stopped.end()};
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
   for (const std::size_t rank : waiting.absent) finding.instances.push_back(ranks[rank].of->rank);
   finding.intervals = {{all.begin_utc_ns, all.end_utc_ns}};

@@ -45,6 +45,7 @@ class CollectiveJob {
   double cpus_inside = 0.02;
   bool trains = true;
   double beside = 0;  // cpus that other processes of the job use
+  std::function<double(std::size_t)> stopped = [](std::size_t) { return 0.0; };  // processes of a node, all the time
 
   [[nodiscard]] std::vector<NodeTrace> record() const {
     std::vector<NodeTrace> traces(nodes);
@@ -57,6 +58,7 @@ class CollectiveJob {
       std::vector<double> job(telemetry.samples, beside * kCpuOfTick);
       for (std::size_t i = 0; i < ranks_of_node; ++i) add_rank(node * ranks_of_node + i, telemetry, job);
       add({.metric = "job.cpu_time", .kind = Kind::counter}, job, telemetry);
+      add({.metric = "job.stopped"}, std::vector<double>(telemetry.samples, stopped(node)), telemetry);
     }
     return traces;
   }

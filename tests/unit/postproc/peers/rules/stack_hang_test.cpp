@@ -516,6 +516,17 @@ TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
   EXPECT_TRUE(found_in(job).empty());
 }
 
+TEST(RuleStackHang, NamesTheNodeWhereAProcessIsStoppedInsideACollective) {
+  Job job = job_that_hangs();
+  job.pauses[0].absent = {};
+  job.stopped = [](std::size_t node) { return node == 1 ? 1.0 : 0.0; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  expect_in("it did not end; on n2, a signal or a debugger had stopped a process of the job.", found[0].sentence);
+  EXPECT_FALSE(is_advised(found[0], "Look at the network and the GPUs "));
+}
+
 TEST(RuleStackHang, TellsWherePythonStood) {
   PythonSamples away{.process = "rank3", .places = {"load (data.py:8)"}, .samples = {}, .unread = {}};
   PythonSamples waits{
