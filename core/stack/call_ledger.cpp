@@ -240,6 +240,13 @@ void CallLedger::failed(std::size_t function, std::string_view why) {
   failed_.insert(function);
 }
 
+void CallLedger::attaching_took(const std::string& instance, std::size_t functions, std::int64_t ns) {
+  const std::lock_guard lock(mutex_);
+  if (ns <= longest_attaching_ns_) return;
+  longest_attaching_ns_ = ns;
+  longest_attaching_ = instance + ' ' + std::to_string(functions) + ' ' + std::to_string(ns);
+}
+
 void CallLedger::delay(const std::string& instance, bool delayed) {
   const std::lock_guard lock(mutex_);
   Instance& its = instances_[instance];
@@ -272,6 +279,7 @@ std::string CallLedger::answer() {
   }
   for (auto& [function, turns] : turns_) turns.told = std::exchange(turns.announced, false);
   append_notes(text, unsized, untimed);
+  if (!longest_attaching_.empty()) text += "attaching " + longest_attaching_ + '\n';
   std::string_view rest = counts;
   std::string_view line;
   std::size_t left_out = 0;
