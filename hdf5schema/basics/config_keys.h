@@ -85,8 +85,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "is more than .5 % of the cpu time (stack_budget) are counted in turns, so that it is no more on average. Also "
      "records, once a second, the line that each Python program executes; this part needs no privilege"},
     {"run", "stack_budget", ConfigForm::number, "0.5",
-     "Limit of the cost of counting calls: percent of the cpu time of the measured processes, on average. .05 s may be "
-     "spent at the start, whatever the limit",
+     "Limit of the cost of counting calls: percent of the cpu time of the measured processes, on average; at the "
+     "start, "
+     "a twentieth of a second may be spent in any case",
      "0.05", "5", "percent"},
     {"run", "stack_without", ConfigForm::names, "",
      "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},
@@ -148,9 +149,8 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "\"never\": in no job",
      "", "", "ask on never"},
     {"slurm", "stack_budget", ConfigForm::number, "0.5",
-     "Limit of the cost of counting calls: percent of the cpu time of a job's measured processes on a node, on "
-     "average. "
-     ".05 s may be spent at the start, whatever the limit",
+     "Limit of the cost of counting calls: percent of the cpu time of the job's measured processes on a node, on "
+     "average; at the start, a twentieth of a second may be spent in any case",
      "0.05", "5", "percent"},
     {"slurm", "stack_without", ConfigForm::names, "",
      "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},

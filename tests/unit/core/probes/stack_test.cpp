@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/stack/elf_symbols.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/python_process.h"
@@ -386,6 +387,42 @@ TEST(Stack, LetsAFunctionRestThatCostsTheJobTooMuch) {
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
   EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
   ASSERT_TRUE(bench.counts("cudaMalloc", 10));
+}
+
+TEST(Stack, LetsGoOfAllFunctionsWhileTheJobsOwnProfilerRuns) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce") && bench.attached(toy, "cudaMalloc"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 5));
+  EXPECT_EQ(bench.coverage().reason, "");
+  ASSERT_EQ(toy.ask({.call = Call::begin_profile}), 0);
+  bench.pass(2 * kSecond);
+  EXPECT_TRUE(bench.until([&] { return !toy.probed() && !toy.probed("cudaMalloc"); }));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 9}), 0);  // these are not seen
+  EXPECT_NE(bench.coverage().reason.find("while the job's own profiler ran, no function was attached"),
+            std::string::npos)
+      << bench.coverage().reason;
+  ASSERT_EQ(toy.ask({.call = Call::end_profile}), 0);
+  bench.pass(10 * kSecond);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce")) << bench.coverage().reason;
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 7));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 7);
+}
+
+TEST(Stack, StatesHowLongAttachingTook) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  bench.sample();
+  EXPECT_EQ(bench.fact("stack.attaching"), "");
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
+  ASSERT_TRUE(bench.until([&] { return bench.fact("stack.attaching").starts_with("rank0: "); }));
+  EXPECT_TRUE(bench.fact("stack.attaching").ends_with(" ms")) << bench.fact("stack.attaching");
 }
 
 TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {
