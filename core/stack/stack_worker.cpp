@@ -472,7 +472,7 @@ class StackWatch {
   CallLedger ledger_;
   std::chrono::milliseconds silence_;
   std::chrono::nanoseconds longest_round_;
-  double share_;                // of the processes' cpu time, that counting may take
+  double share_;                // part of the cpu time that counting may take
   std::vector<bool> left_out_;  // by function: it is never attached
 
   std::mutex mutex_;
