@@ -1,5 +1,6 @@
 // Functions that cost too much rest, and are counted again when the budget allows it: the worker of the probe, with cpu
 // times that are made up. Without the privilege for BPF these tests are skipped.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
