@@ -240,6 +240,11 @@ void CallLedger::failed(std::size_t function, std::string_view why) {
   failed_.insert(function);
 }
 
+void CallLedger::leave_out(std::span<const std::size_t> functions) {
+  const std::lock_guard lock(mutex_);
+  left_out_.insert(functions.begin(), functions.end());
+}
+
 void CallLedger::attaching_took(const std::string& instance, std::size_t functions, std::int64_t ns) {
   const std::lock_guard lock(mutex_);
   if (ns <= longest_attaching_ns_) return;
@@ -365,11 +370,12 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
     if (!turns.why.empty()) add_note(words_of(functions_[function].name, counted_share(turns)) + ": " + turns.why);
   }
   for (const std::string& sentence : notes_) add_note(sentence);
-  if (!slow_.empty()) {
-    std::string names;
-    for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
-    add_note("not measured, because their first instruction would be single-stepped:" + names);
-  }
+  const auto add_names = [&](std::string sentence, const std::set<std::size_t>& functions) {
+    for (const std::size_t function : functions) sentence.append(1, ' ').append(functions_[function].name);
+    if (!functions.empty()) add_note(sentence);
+  };
+  add_names("not measured, because their first instruction would be single-stepped:", slow_);
+  add_names("never counted, by stack_without:", left_out_);
   if (std::any_of(instances_.begin(), instances_.end(), [](const auto& each) { return each.second.delayed; })) {
     add_note("not all functions are attached yet: attaching at once would delay the start of processes");
   }
@@ -518,7 +524,7 @@ void CallLedger::list_call(Instance& instance, const CallCounters::Communicator&
 
 /// Its calls are not in a sum: by a library that some process has, they may well be made.
 bool CallLedger::is_missed(std::size_t function) const {
-  return slow_.contains(function) || failed_.contains(function) || is_resting(function);
+  return slow_.contains(function) || failed_.contains(function) || left_out_.contains(function) || is_resting(function);
 }
 
 /// A process that never called a function of the table waits by other means, or not at all.

@@ -130,12 +130,12 @@ WatchSettings settings_of(std::string_view words, std::string_view lines) {
   return settings;
 }
 
-/// By function: whether it is never attached.
-std::vector<bool> left_out_by(std::span<const std::string> without) {
-  std::vector<bool> left_out;
-  left_out.reserve(stack_functions().size());
-  for (const StackFunction& function : stack_functions()) left_out.push_back(is_among(function, without));
-  return left_out;
+std::vector<std::size_t> functions_among(std::span<const std::string> names) {
+  std::vector<std::size_t> functions;
+  for (std::size_t i = 0; i < stack_functions().size(); ++i) {
+    if (is_among(stack_functions()[i], names)) functions.push_back(i);
+  }
+  return functions;
 }
 
 /// Attaches to the functions of the job's processes, and detaches functions that cost too much until their next turn,
@@ -149,10 +149,10 @@ class StackWatch {
         silence_(settings.silence),
         longest_round_(settings.longest_round),
         share_(settings.share),
-        left_out_(left_out_by(settings.without)),
+        left_out_(functions_among(settings.without)),
         budget_(resting_order(), settings.share) {
     for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
-    if (std::find(left_out_.begin(), left_out_.end(), true) != left_out_.end()) ledger_.note(words_of_left_out());
+    ledger_.leave_out(left_out_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -196,14 +196,6 @@ class StackWatch {
   }
 
  private:
-  [[nodiscard]] std::string words_of_left_out() const {
-    std::string text = "never counted, by stack_without:";
-    for (std::size_t function = 0; function < functions_.size(); ++function) {
-      if (left_out_[function]) text.append(1, ' ').append(functions_[function].name);
-    }
-    return text;
-  }
-
   /// Before the thread forgets what they called. Others may only have lost their places.
   void tell_ended(const std::vector<Wanted>& before) {
     for (const Wanted& each : before) {
@@ -324,6 +316,10 @@ class StackWatch {
     return Found::all;
   }
 
+  [[nodiscard]] bool is_left_out(std::size_t function) const {
+    return std::find(left_out_.begin(), left_out_.end(), function) != left_out_.end();
+  }
+
   void note_more_mappings(const Tracked& tracked) {
     ledger_.note("functions of some libraries of " + tracked.process.instance + " are not counted: only its first " +
                  std::to_string(kMostStackMappings) + " mappings of libraries that may have any are looked into");
@@ -345,7 +341,7 @@ class StackWatch {
     std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
     const auto is_open = [&](const LibraryFunctions::Place& place) {
       const bool mapped = place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
-      return mapped && !left_out_[place.function] && !attached.contains(place.offset);
+      return mapped && !attached.contains(place.offset) && !is_left_out(place.function);
     };
     const auto is_replaced = [&](const LibraryFunctions::Place& place) {
       return !is_as_in_file(tracked.process.pid, file, mapping, place);
@@ -472,8 +468,8 @@ class StackWatch {
   CallLedger ledger_;
   std::chrono::milliseconds silence_;
   std::chrono::nanoseconds longest_round_;
-  double share_;                // part of the cpu time that counting may take
-  std::vector<bool> left_out_;  // by function: it is never attached
+  double share_;                       // part of the cpu time that counting may take
+  std::vector<std::size_t> left_out_;  // functions that are never attached
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
