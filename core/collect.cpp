@@ -53,6 +53,8 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   sampler.gpu_library = options.gpu_library;
   sampler.stack = options.stack;
   sampler.stack_forbidden = options.stack_forbidden;
+  sampler.stack_budget = options.stack_budget;
+  sampler.stack_without = options.stack_without;
   sampler.faster_reading = options.faster_reading;
   sampler.perf_broker = options.perf_broker;
   sampler.call_broker = options.call_broker;

@@ -27,6 +27,8 @@ struct CollectOptions {
   std::string gpu_library;  // NVML; "": by its usual name
   bool stack = false;       // the probes that are off otherwise
   bool stack_forbidden = false;
+  double stack_budget = kDefaultStackBudget;
+  std::vector<std::string> stack_without;  // functions whose calls are never counted
   std::vector<std::string> interventions;  // rules on whose findings it may act
   bool faster_reading = true;              // see FasterReading
   std::string metrics_file;                // the selection of metrics, and metrics of the site's own

@@ -22,6 +22,8 @@
 #include "core/listing.h"
 #include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/config_keys.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
@@ -90,6 +92,8 @@ struct CommandLine {
   std::string retain;
   std::string probes;
   std::string interventions;
+  std::string stack_budget;
+  std::string stack_without;
   std::vector<std::string> tags;
   bool list = false;
   bool check = false;
@@ -112,6 +116,12 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_flag(
       "--stack", collect.stack,
       "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); record the lines that Python programs execute");
+  app.add_option("--stack-budget", line.stack_budget,
+                 "Limit of the cost of --stack: percent of the cpu time of the measured processes, on average, from "
+                 "0.05 to 5 (default 0.5)");
+  app.add_option("--stack-without", line.stack_without,
+                 "Functions that --stack never counts, separated by commas: c10d.wait, or torch.* for all that begin "
+                 "so");
   app.add_option("--intervene", line.interventions,
                  "Rules on whose findings it may act, separated by commas: [intervention] of reveal.conf");
   app.add_flag_callback(
@@ -204,8 +214,15 @@ void finish(CommandLine& line) {
   }
   collect.probes = split_names(line.probes);
   collect.interventions = split_names(line.interventions);
+  collect.stack_without = split_names(line.stack_without);
   if (collect.stack && !collect.probes.empty()) collect.probes.insert(collect.probes.end(), {"stack", "python"});
+  if (!line.stack_budget.empty()) {
+    const std::string mistake = mistake_in(config_key("run", "stack_budget"), {line.stack_budget});
+    if (!mistake.empty()) throw UsageError("--stack-budget" + mistake);
+    collect.stack_budget = parse_number(line.stack_budget).value_or(collect.stack_budget);
+  }
   try {
+    check_function_names(collect.stack_without);
     static_cast<void>(select_probes(collect.probes));
     if (!collect.job.empty()) static_cast<void>(JobSource::parse(collect.job));
   } catch (const Error& error) {
@@ -270,6 +287,8 @@ int serve_slurm(CommandLine& line) {
         read_sampling(line.broker.config, line.broker.request, process_environment("SPANK_REVEAL_STACK"));
     line.collect.stack = sampling.stack;
     line.collect.stack_forbidden = sampling.stack_forbidden;
+    line.stack_budget = sampling.stack_budget;
+    line.stack_without = sampling.stack_without;
     line.collect.faster_reading = sampling.faster_reading;
     line.interval = sampling.interval;
     line.probes = sampling.probes;

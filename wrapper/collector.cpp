@@ -93,9 +93,12 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
-std::string probes_problem(const std::string& probes) {
-  if (probes.empty()) return "";
-  const ProgramEnd end = run_program({.command = {beside_us("reveal-collect"), "--probes", probes, "--list-probes"},
+std::string names_problem(const std::string& probes, const std::string& functions) {
+  if (probes.empty() && functions.empty()) return "";
+  std::vector<std::string> command{beside_us("reveal-collect"), "--list-probes"};
+  if (!probes.empty()) command.insert(command.end(), {"--probes", probes});
+  if (!functions.empty()) command.insert(command.end(), {"--stack-without", functions});
+  const ProgramEnd end = run_program({.command = std::move(command),
                                       .environment = environment_of_assistants(),
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
@@ -160,6 +163,8 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
   add("--gpu-library", settings.gpu_library);
   add("--intervene", settings.interventions);
   if (settings.stack) words.emplace_back("--stack");
+  add("--stack-budget", settings.stack_budget);
+  add("--stack-without", settings.stack_without);
   if (!settings.faster_reading) words.emplace_back("--no-faster-reading");
   // A summary is made by the report, which needs all rows.
   if (settings.retain != kRetainSummary) add("--retain", settings.retain);

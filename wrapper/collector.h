@@ -13,9 +13,9 @@
 
 namespace reveal {
 
-/// The collector's error message for this list of probes (only the collector has the table of probes); "" if it accepts
-/// the list.
-[[nodiscard]] std::string probes_problem(const std::string& probes);
+/// The collector's error message for these lists of probes and of functions (only the collector has the tables); "" if
+/// it accepts them.
+[[nodiscard]] std::string names_problem(const std::string& probes, const std::string& functions);
 
 /// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks. Returns
 /// the pid if it is our child, else -1. `say` prints messages for the user. Throws Error if it cannot be started.

@@ -263,10 +263,10 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   const Lines lines(settings.quiet);
   std::string problem;
   try {
-    problem = probes_problem(settings.probes);
+    problem = names_problem(settings.probes, settings.stack_without);
   } catch (const std::exception&) {  // the query failed: then it reports at the end
   }
-  if (!problem.empty() && order.probes_are_typed) {
+  if (!problem.empty() && order.names_are_typed) {
     say_line({problem});
     return kUsageError;
   }

@@ -13,7 +13,7 @@ namespace reveal {
 struct RunOrder {
   RunSettings settings;
   std::vector<std::string> warnings;  // printed first, by one rank of the launch only
-  bool probes_are_typed = false;      // as an option of this command line: a mistake in them is the user's
+  bool names_are_typed = false;       // probes or functions, as an option: a mistake in them is the user's
 };
 
 /// Runs the command kept by keep_command(), profiled if that is possible, and returns its status.

@@ -144,7 +144,8 @@ RunOrder read_order(int own_argc, char** argv) {
   for (const Given& each : given) {
     const RunOption& option = *each.option;
     const std::string switched = option.form == OptionForm::turns_on ? "true" : "false";
-    if (option.key.key == "probes") order.probes_are_typed = !each.values.empty();
+    const bool has_names = option.key.key == "probes" || option.key.key == "stack_without";
+    if (has_names && !each.values.empty()) order.names_are_typed = true;
     if (each.flag) static_cast<void>(config.set(option.key, {switched}, option.option));
     for (const std::string& value : each.values) {
       if (value.empty() && option.key.form == ConfigForm::pattern)

@@ -14,6 +14,8 @@ constexpr RunOption kRunOptions[] = {
     {config_key("run", "name"), "--name", "TEXT"},
     {config_key("run", "tag"), "--tag", "KEY=VALUE"},
     {config_key("run", "stack"), "--stack", "", OptionForm::turns_on},
+    {config_key("run", "stack_budget"), "--stack-budget", "PERCENT"},
+    {config_key("run", "stack_without"), "--stack-without", "A,B"},
     {config_key("run", "intervene"), "--no-intervene", "", OptionForm::turns_off,
      "Change nothing in the running job, also where the site allows it"},
     {config_key("run", "faster_reading"), "--no-faster-reading", "", OptionForm::turns_off,
@@ -54,6 +56,9 @@ RunSettings settings_of(const Config& config) {
     settings.tags.emplace_back(tag.substr(0, equals), tag.substr(equals + 1));
   }
   settings.stack = config.truth(config_key("run", "stack"));
+  settings.stack_budget = config.text(config_key("run", "stack_budget"));
+  if (settings.stack_budget == config_key("run", "stack_budget").fallback) settings.stack_budget.clear();
+  settings.stack_without = config.text(config_key("run", "stack_without"));
   if (config.truth(config_key("run", "intervene")))
     settings.interventions = config.text(config_key("intervention", "rules"));
   settings.faster_reading = config.truth(config_key("run", "faster_reading"));

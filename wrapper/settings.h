@@ -29,6 +29,8 @@ struct RunSettings {
   std::vector<std::pair<std::string, std::string>> tags;
   std::string interventions;  // rules on whose findings the collector may act, "a,b"; "": none
   bool stack = false;
+  std::string stack_budget;   // percent; "": the default
+  std::string stack_without;  // functions, "a,b"; "": none
   bool faster_reading = true;
   bool report = true;
   bool quiet = false;

@@ -15,6 +15,7 @@
 #include "core/sampler/host.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/ticker.h"
+#include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/request.h"
@@ -88,6 +89,16 @@ std::string mistake_in_probes(const std::vector<std::string>& values) {
 }
 const RegisteredConfigCheck kProbesCheck{config_key("slurm", "probes"), mistake_in_probes};
 
+std::string mistake_in_functions(const std::vector<std::string>& values) {
+  try {
+    for (const std::string& value : values) check_function_names(split_names(value));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+const RegisteredConfigCheck kFunctionsCheck{config_key("slurm", "stack_without"), mistake_in_functions};
+
 /// The user's value replaces the site's if it is valid.
 void apply_request(Config& config, const ConfigKey& key, const std::string& value) {
   if (value.empty()) return;
@@ -135,6 +146,8 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   const std::string site_stack = config.text(config_key("slurm", "stack"));
   sampling.stack = is_stack_wanted(site_stack, request, stack);
   sampling.stack_forbidden = site_stack == "never";
+  sampling.stack_budget = config.text(config_key("slurm", "stack_budget"));
+  sampling.stack_without = config.text(config_key("slurm", "stack_without"));
   if (!refuses(requested(request, "intervene")))
     sampling.interventions = config.text(config_key("intervention", "rules"));
   sampling.faster_reading = config.truth(config_key("slurm", "faster_reading"));

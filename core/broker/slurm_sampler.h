@@ -17,6 +17,8 @@ struct SlurmSampling {
   std::string interventions;  // rules on whose findings it may act; "": none
   bool stack = false;
   bool stack_forbidden = false;  // by the site: requests only show in the coverage
+  std::string stack_budget;      // percent
+  std::string stack_without;     // functions, "a,b"; "": none
   bool faster_reading = true;
   double min_seconds = 0;  // least length of a recording that is kept
   std::uint64_t max_bytes = 0;

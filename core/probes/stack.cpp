@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/asked_child.h"
 #include "core/stack/bpf_programs.h"
+#include "core/stack/call_budget.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/clocks.h"
@@ -23,6 +25,8 @@
 
 namespace reveal::probe::stack {
 namespace {
+
+static_assert(kDefaultStackBudget / 100 == CallBudget::kDefaultShare);
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
 constexpr std::chrono::seconds kHistogramPeriod{5};
@@ -121,8 +125,9 @@ class StackProbe final : public Probe {
     }
     if (!notes_.empty()) add(notes_);
     if (most_copies_ > 0) {
-      add("calls of processes that measured ones forked are in no count and not in the limit of .5 %: " +
-          std::to_string(most_copies_) + " at once had no place of their own");
+      add("calls of processes that measured ones forked are in no count and not in the limit of " +
+          percent_of(context_.stack_budget / 100) + ": " + std::to_string(most_copies_) +
+          " at once had no place of their own");
     }
     return text;
   }
@@ -130,10 +135,21 @@ class StackProbe final : public Probe {
   [[nodiscard]] Snapshot facts() const override {
     Snapshot facts = facts_;
     if (!functions_.empty()) facts.emplace_back("stack.functions", functions_);
+    if (std::string text = words_of_attaching(); !text.empty()) facts.emplace_back("stack.attaching", std::move(text));
     return facts;
   }
 
  private:
+  /// "rank0: 31 functions in 212 ms"
+  [[nodiscard]] std::string words_of_attaching() const {
+    std::string_view rest = attaching_;
+    const std::string process(cut_word(rest));
+    std::int64_t functions = 0;
+    std::int64_t ns = 0;
+    if (!parse_counter(cut_word(rest), functions) || !parse_counter(cut_word(rest), ns)) return "";
+    return process + ": " + std::to_string(functions) + " functions in " + std::to_string(ns / 1'000'000) + " ms";
+  }
+
   static constexpr std::size_t kExpected = 64;  // functions of processes
   static constexpr std::size_t kMostPlaces = 512;
   static constexpr std::size_t kMostCodes = 16;  // errors of a function
@@ -265,6 +281,7 @@ class StackProbe final : public Probe {
       any = any || what == "functions";
       if (what == "functions") take_functions(line);
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
+      if (what == "attaching") attaching_ = line;
       if (what == "none") miss_steps(gap_ = line);
       if (what == "count") take_counts(line);
       if (what == "steps") take_step_count(line);
@@ -514,6 +531,7 @@ class StackProbe final : public Probe {
   std::size_t most_copies_ = 0;
   std::string request_;
   std::string functions_;
+  std::string attaching_;  // the process that took longest
   std::string counted_line_;
   std::set<std::string, std::less<>> counted_;  // functions
   std::string notes_, new_notes_;
@@ -524,6 +542,15 @@ class StackProbe final : public Probe {
   bool places_are_missing_ = false;
 };
 
+/// The first request to the worker: see query_stack().
+std::string opening_request(const ProbeContext& context, bool by_broker) {
+  std::string request = by_broker ? "open broker\n" : "open\n";
+  request += "budget " + std::to_string(std::llround(context.stack_budget * 1e4)) + '\n';
+  if (!context.stack_without.empty()) request += "without";
+  for (const std::string& name : context.stack_without) request += ' ' + name;
+  return request;
+}
+
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   if (!context.stack && !context.fs.recorded()) {
     throw Absent("it is off by default (reveal-run --stack, srun --reveal=stack=on)", Absence::off);
@@ -533,8 +560,8 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
   auto child = std::make_unique<AskedChild>(
       context, query_stack, AskedChildWords{.probe = "stack", .kept = broker.get(), .starts_again = false});
-  const std::string opening = context.fs.fact("@stack/open", [&child, &broker] {
-    static_cast<void>(child->ask(broker ? "open broker" : "open"));
+  const std::string opening = context.fs.fact("@stack/open", [&] {
+    static_cast<void>(child->ask(opening_request(context, static_cast<bool>(broker))));
     const std::string answer(child->answer_within(kForTheCalibration));
     return answer.substr(0, answer.find('\n'));
   });

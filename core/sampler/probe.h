@@ -48,6 +48,9 @@ struct ReadingPace {
   bool extra = false;   // this reading is between two of the probe's usual ones
 };
 
+/// Percent of the cpu time of the measured processes.
+inline constexpr double kDefaultStackBudget = 0.5;
+
 /// Everything a probe may look at. `job` and the members that depend on it are null without a job.
 struct ProbeContext {
   KernelTree& fs;
@@ -58,11 +61,13 @@ struct ProbeContext {
   const ProcessSlots* slots = nullptr;
   const NetNamespaces* namespaces = nullptr;
   const SelfMeasurement* self = nullptr;
-  const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
-  std::string_view site_metrics = {};          // a file with metrics of the site's own
-  std::string_view gpu_library = {};           // NVML, a name or a path
-  bool stack = false;                          // requested: the probes "stack" and "python"
-  bool stack_forbidden = false;                // by the site, whoever requests it
+  const std::vector<int>* job_cpus = nullptr;       // the job may use these, as known at the start
+  std::string_view site_metrics = {};               // a file with metrics of the site's own
+  std::string_view gpu_library = {};                // NVML, a name or a path
+  bool stack = false;                               // requested: the probes "stack" and "python"
+  bool stack_forbidden = false;                     // by the site, whoever requests it
+  double stack_budget = kDefaultStackBudget;        // that counting calls may take
+  std::span<const std::string> stack_without = {};  // functions whose calls are never counted
   int perf_broker = -1;         // a socket of the process that opens counters of the job's cgroup (perf_broker.h)
   int call_broker = -1;         // a socket, for the probe "stack", of the process that counts calls (call_server.h)
   std::string_view probe = {};  // its name

@@ -88,6 +88,8 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .gpu_library = options_.gpu_library,
                .stack = options_.stack || is_named("stack", options_.probes) || is_named("python", options_.probes),
                .stack_forbidden = options_.stack_forbidden,
+               .stack_budget = options_.stack_budget,
+               .stack_without = options_.stack_without,
                .perf_broker = options_.perf_broker,
                .call_broker = options_.call_broker,
                .pace = &pace_});

@@ -30,7 +30,9 @@ class Sampler {
     std::string metrics_file;         // the selection of metrics, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     bool stack_forbidden = false;     // see ProbeContext
-    bool faster_reading = true;       // see FasterReading
+    double stack_budget = kDefaultStackBudget;  // likewise
+    std::vector<std::string> stack_without;     // likewise
+    bool faster_reading = true;                 // see FasterReading
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
     int call_broker = -1;  // likewise

@@ -244,7 +244,14 @@ void count_bytes(Assembler& code, const CallShape& shape) {
     code.count_one(r6, REVEAL_COUNT(unsized));
     return;
   }
-  if (rule == ByteRule::gloo_count) read_options(code, shape.offset);
+  if (rule == ByteRule::gloo_count) {
+    read_options(code, shape.offset);
+  } else {
+    // More than any machine has: a function of this name with other arguments.
+    constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44U;
+    code.set_wide(r1, kMostBytes);
+    code.jump_if(BPF_JGT, r8, r1, kUnsized);
+  }
   if (rule == ByteRule::nccl_count) {
     code.jump_if(BPF_JGE, r9, static_cast<std::int32_t>(kNcclSizes.size()), kUnsized);
     code.alu(BPF_LSH, r9, 2);
@@ -255,7 +262,6 @@ void count_bytes(Assembler& code, const CallShape& shape) {
   }
   code.store(kSize, r8);
   code.add_atomically(r6, REVEAL_COUNT(bytes), r8);
-  if (rule == ByteRule::plain) return;
   code.jump(kCounted);
   code.here(kUnsized);
   code.count_one(r6, REVEAL_COUNT(unsized));

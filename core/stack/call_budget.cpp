@@ -1,6 +1,9 @@
 #include "core/stack/call_budget.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -14,7 +17,14 @@ constexpr double kLeastPart = 0.01;  // a function with less of the cost need no
 
 }  // namespace
 
-CallBudget::CallBudget(const std::vector<Rests>& order) {
+std::string percent_of(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g %%", 100 * share);
+  const std::string_view whole(text.data());
+  return std::string(whole.starts_with("0.") ? whole.substr(1) : whole);
+}
+
+CallBudget::CallBudget(const std::vector<Rests>& order, double share) : share_(share) {
   functions_.reserve(order.size());
   for (const Rests each : order) functions_.push_back({.order = each});
 }
@@ -26,7 +36,7 @@ bool CallBudget::needed_ones_rest() const noexcept {
 }
 
 void CallBudget::begin(double cpu_ns) noexcept {
-  const double earned = kShare * cpu_ns;
+  const double earned = share_ * cpu_ns;
   cpu_ns_ += cpu_ns;
   earned_in_round_ += earned;
   const double more = left_ns_ + earned;
@@ -51,7 +61,7 @@ std::vector<CallBudget::Excess> CallBudget::end() {
   for (const Function& each : functions_) spent_ns += each.spent_ns;
   if (cpu_ns_ <= 0 && spent_ns < kBurstNs) return {};  // it was not read since: what was earned is not known
   std::vector<Excess> all;
-  double too_much = left_ns_ < 0 ? spent_ns - kShare * cpu_ns_ : 0;
+  double too_much = left_ns_ < 0 ? spent_ns - share_ * cpu_ns_ : 0;
   for (const std::size_t i : resting_order()) {
     Function& function = functions_[i];
     if (too_much <= 0) break;
@@ -95,7 +105,7 @@ void CallBudget::begin_period() noexcept {
 std::vector<std::size_t> CallBudget::next_turn() {
   ++steady_rounds_;
   const double earned = std::exchange(earned_in_round_, 0);
-  idle_rounds_ = earned < kShare * kIdleNs ? idle_rounds_ + 1 : 0;
+  idle_rounds_ = earned < share_ * kIdleNs ? idle_rounds_ + 1 : 0;
   const bool all = !needed_ones_rest();
   // A job that hangs earns nothing, and its calls cost nothing: that it makes none must be seen.
   const bool on_credit = !all && idle_rounds_ >= kIdleRounds && steady_rounds_ >= kShortestRest;

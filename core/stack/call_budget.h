@@ -3,16 +3,20 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "core/stack/stack_functions.h"
 
 namespace reveal {
 
+/// ".5 %" of 0.005
+[[nodiscard]] std::string percent_of(double share);
+
 class CallBudget {
  public:
-  static constexpr double kShare = 0.005;
-  /// The part that may be spent at once: a program that starts allocates in bursts.
+  static constexpr double kDefaultShare = 0.005;
+  /// The part that may be spent at once, whatever the share: a program that starts allocates in bursts.
   static constexpr double kBurstNs = 50e6;
   /// In rounds, of which each row of the trace has one. Versions before `longest_rest` (hdf5schema/README.md) spread a
   /// counter over a gap of up to 20 rows when they read a trace: over a rest, it must not be.
@@ -22,7 +26,7 @@ class CallBudget {
   static constexpr int kTurn = 10;
 
   /// `order`: of each function.
-  explicit CallBudget(const std::vector<Rests>& order);
+  explicit CallBudget(const std::vector<Rests>& order, double share = kDefaultShare);
 
   /// The processes have used so much cpu time since the last call.
   void begin(double cpu_ns) noexcept;
@@ -54,6 +58,7 @@ class CallBudget {
   void begin_turn(const std::vector<std::size_t>& due) noexcept;
 
   std::vector<Function> functions_;
+  double share_;
   double left_ns_ = kBurstNs;
   double saved_ns_ = 0;         // when the last turn began
   double cpu_ns_ = 0;           // since functions were judged last

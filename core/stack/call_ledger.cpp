@@ -263,6 +263,18 @@ void CallLedger::failed(std::size_t function, std::string_view why) {
   failed_.insert(function);
 }
 
+void CallLedger::leave_out(std::span<const std::size_t> functions) {
+  const std::lock_guard lock(mutex_);
+  left_out_.insert(functions.begin(), functions.end());
+}
+
+void CallLedger::attaching_took(const std::string& instance, std::size_t functions, std::int64_t ns) {
+  const std::lock_guard lock(mutex_);
+  if (ns <= longest_attaching_ns_) return;
+  longest_attaching_ns_ = ns;
+  longest_attaching_ = instance + ' ' + std::to_string(functions) + ' ' + std::to_string(ns);
+}
+
 void CallLedger::delay(const std::string& instance, bool delayed) {
   const std::lock_guard lock(mutex_);
   Instance& its = instances_[instance];
@@ -296,6 +308,7 @@ std::string CallLedger::answer(With with) {
   }
   for (auto& [function, turns] : turns_) turns.told = std::exchange(turns.announced, false);
   append_notes(text, unsized, untimed);
+  if (!longest_attaching_.empty()) text += "attaching " + longest_attaching_ + '\n';
   std::string_view rest = counts;
   std::string_view line;
   std::size_t left_out = 0;
@@ -383,11 +396,12 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
     if (!turns.why.empty()) add_note(words_of(functions_[function].name, counted_share(turns)) + ": " + turns.why);
   }
   for (const std::string& sentence : notes_) add_note(sentence);
-  if (!slow_.empty()) {
-    std::string names;
-    for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
-    add_note("not measured, because their first instruction would be single-stepped:" + names);
-  }
+  const auto add_names = [&](std::string sentence, const std::set<std::size_t>& functions) {
+    for (const std::size_t function : functions) sentence.append(1, ' ').append(functions_[function].name);
+    if (!functions.empty()) add_note(sentence);
+  };
+  add_names("not measured, because their first instruction would be single-stepped:", slow_);
+  add_names("never counted, by stack_without:", left_out_);
   if (std::any_of(instances_.begin(), instances_.end(), [](const auto& each) { return each.second.delayed; })) {
     add_note("not all functions are attached yet: attaching at once would delay the start of processes");
   }
@@ -554,7 +568,7 @@ void CallLedger::take_rare_calls(Instance& instance) {
 
 /// Its calls are not in a sum: by a library that some process has, they may well be made.
 bool CallLedger::is_missed(std::size_t function) const {
-  return slow_.contains(function) || failed_.contains(function) || is_resting(function);
+  return slow_.contains(function) || failed_.contains(function) || left_out_.contains(function) || is_resting(function);
 }
 
 /// A process that never called a function of the table waits by other means, or not at all.

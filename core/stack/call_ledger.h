@@ -64,6 +64,10 @@ class CallLedger {
   void slow(std::span<const std::size_t> functions);
   /// It could not be attached in a process.
   void failed(std::size_t function, std::string_view why);
+  /// These are never attached, because the configuration names them: their calls are in no sum.
+  void leave_out(std::span<const std::size_t> functions);
+  /// So many functions of the instance's process were attached, and that took so long.
+  void attaching_took(const std::string& instance, std::size_t functions, std::int64_t ns);
   /// Attaching to the instance's process goes on in a later round: its sums are not whole until that is over.
   void delay(const std::string& instance, bool delayed);
 
@@ -161,9 +165,11 @@ class CallLedger {
 
   mutable std::mutex mutex_;
   std::map<std::string, Instance> instances_;
-  std::set<std::size_t> attached_, slow_, failed_;  // functions
-  std::map<std::size_t, Turns> turns_;              // functions that were attached
+  std::set<std::size_t> attached_, slow_, failed_, left_out_;  // functions
+  std::map<std::size_t, Turns> turns_;                         // functions that were attached
   std::set<std::string> notes_;
+  std::int64_t longest_attaching_ns_ = 0;
+  std::string longest_attaching_;  // "rank0 31 212000000"
   int untimed_processes_ = 0;
   std::uint64_t steps_lost_ = 0;
   std::uint64_t collectives_lost_ = 0;

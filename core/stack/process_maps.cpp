@@ -24,8 +24,6 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostMappings = 64;  // mappings of interest in one process
-
 /// In the lines of files that such programs map: the tools of Valgrind ("memcheck-amd64-linux"), and the others.
 constexpr std::string_view kReadersOfCode[] = {"-amd64-linux\n", "/libdynamorio.so", "/pinbin\n", "/libdmtcp.so"};
 
@@ -39,6 +37,38 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
   const std::size_t middle = word.find(between);
   return middle != std::string_view::npos && parse_hexadecimal(word.substr(0, middle), first) &&
          parse_hexadecimal(word.substr(middle + 1), second);
+}
+
+/// Passes on a text of the kernel in pieces of whole lines until `take` returns false. False if there was more than
+/// `most`.
+template <typename Take>
+bool read_lines(const std::string& path, std::size_t most, const Take& take) {
+  constexpr std::size_t kPiece = 64 << 10;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return true;
+  std::string text;  // begins with a line
+  for (std::size_t all = 0; all < most;) {
+    const std::size_t begin = text.size();
+    text.resize(begin + kPiece);
+    const ssize_t got = ::read(file.get(), text.data() + begin, kPiece);
+    text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      static_cast<void>(take(std::string_view(text)));
+      return true;
+    }
+    all += static_cast<std::size_t>(got);
+    const std::size_t last = std::string_view(text).substr(begin).rfind('\n');
+    if (last == std::string_view::npos) continue;
+    const std::size_t end = begin + last + 1;
+    if (!take(std::string_view(text).substr(0, end))) return true;
+    text.erase(0, end);
+  }
+  return false;
+}
+
+bool may_have_functions(const Mapping& mapping) noexcept {
+  return mapping.executable && mapping.path.starts_with('/') && is_stack_library(file_name_of(mapping));
 }
 
 /// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
@@ -139,11 +169,30 @@ std::string_view file_name_of(const Mapping& mapping) noexcept {
 std::vector<Mapping> stack_mappings(std::string_view maps) {
   std::vector<Mapping> found;
   std::string_view line;
-  while (next_line(maps, line) && found.size() < kMostMappings) {
+  while (found.size() < kMostStackMappings && next_line(maps, line)) {
     const std::optional<Mapping> mapping = parse_mapping(line);
-    if (!mapping || !mapping->executable || !mapping->path.starts_with('/')) continue;
-    if (is_stack_library(file_name_of(*mapping))) found.push_back(*mapping);
+    if (mapping && may_have_functions(*mapping)) found.push_back(*mapping);
   }
+  return found;
+}
+
+StackMaps read_stack_maps(const std::string& path, std::size_t most) {
+  StackMaps found;
+  std::size_t kept = 0;
+  const bool whole = read_lines(path, most, [&](std::string_view lines) {
+    found.has_code_reader = has_reader_of_code(lines);
+    std::string_view line;
+    while (!found.has_more && next_line(lines, line)) {
+      const std::optional<Mapping> mapping = parse_mapping(line);
+      if (!mapping || !may_have_functions(*mapping)) continue;
+      found.has_more = kept == kMostStackMappings;
+      if (found.has_more) break;
+      found.lines.append(line).append(1, '\n');
+      ++kept;
+    }
+    return !found.has_code_reader;  // one may come behind the last mapping that is kept
+  });
+  found.is_cut_off = !whole;
   return found;
 }
 
@@ -175,17 +224,17 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
 bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
   const auto name = named_in_maps(file);
   if (!name) return false;
-  const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
-  std::string_view rest = maps;
-  std::string_view line;
-  while (next_line(rest, line)) {
-    const std::optional<Mapping> mapping = parse_mapping(line);
-    if (mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
-        offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin) {
-      return true;
+  bool is_mapped = false;
+  static_cast<void>(read_lines("/proc/" + std::to_string(pid) + "/maps", kMostMapsText, [&](std::string_view lines) {
+    std::string_view line;
+    while (!is_mapped && next_line(lines, line)) {
+      const std::optional<Mapping> mapping = parse_mapping(line);
+      is_mapped = mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
+                  offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin;
     }
-  }
-  return false;
+    return !is_mapped;
+  }));
+  return is_mapped;
 }
 
 bool has_reader_of_code(std::string_view maps) noexcept {

@@ -24,13 +24,26 @@ struct Mapping {
   bool executable = false;
   std::string_view path;  // into the line
 };
-/// A process may have any number of mappings: no more of the text is read.
-inline constexpr std::size_t kMostMapsText = 4 << 20;
+/// A process may have any number of mappings: no more of the text is read, and no more of them are looked into.
+inline constexpr std::size_t kMostMapsText = 64 << 20;
+inline constexpr std::size_t kMostStackMappings = 512;
 /// Nothing if the line is none of such a text.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
 
-/// Executable mappings of files that may have functions of the table, in a text like /proc/PID/maps.
+/// Executable mappings of files that may have functions of the table, in a text like /proc/PID/maps: the first
+/// kMostStackMappings.
 [[nodiscard]] std::vector<Mapping> stack_mappings(std::string_view maps);
+
+/// The parts of a text like /proc/PID/maps that matter here.
+struct StackMaps {
+  std::string lines;             // for stack_mappings()
+  bool has_more = false;         // there are more of these than are kept
+  bool has_code_reader = false;  // see has_reader_of_code()
+  bool is_cut_off = false;       // the rest, which was not read, may have one, too
+};
+/// Reads the text in pieces: of thousands of libraries, only those that may have functions of the table are kept.
+[[nodiscard]] StackMaps read_stack_maps(const std::string& path, std::size_t most = kMostMapsText);
+
 /// "libnccl.so.2" of "/usr/lib/libnccl.so.2 (deleted)"
 [[nodiscard]] std::string_view file_name_of(const Mapping& mapping) noexcept;
 

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <vector>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -16,6 +21,7 @@ constexpr ByteRule kOptions = ByteRule::gloo_count;
 constexpr ByteRule kNoSize = ByteRule::unknown;
 constexpr PartOfStep kNoPart = PartOfStep::none;
 constexpr PartOfStep kWaiting = PartOfStep::waiting;
+constexpr Rests kRestsFirst = Rests::first;
 
 using Libraries = decltype(StackFunction::libraries);
 constexpr Libraries kCuda = {"libcudart.so"};
@@ -99,7 +105,7 @@ constexpr StackFunction kFunctions[] = {
     {"ncclScatter", kNccl, {"ncclScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
     {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
     {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
-    {"ncclGroupStart", kNccl, {"ncclGroupStart"}, kStatus, kNoBytes, 0, 0, kNoPart, 0, 0, Rests::first},
+    {"ncclGroupStart", kNccl, {"ncclGroupStart"}, kStatus, kNoBytes, 0, 0, kNoPart, 0, 0, kRestsFirst},
     {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress, kWaiting},
     {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress, kNoPart, kMadeByCall},
     {"ncclCommInitRankConfig",
@@ -206,7 +212,68 @@ constexpr StackFunction kFunctions[] = {
      kNoPart,
      0,
      0,
-     Rests::first},
+     kRestsFirst},
+
+    // The operators in which most models compute. No rule needs them: where counting them costs too much, they are
+    // counted for a part of the time. None that the workers of a data loader call all the time: these are forked from a
+    // rank, with copies of its breakpoints. https://pytorch.org/docs/stable/torch.html
+    {"torch.mm",
+     kTorch,
+     {"_ZN2at4_ops2mm4callERKNS_6TensorES4_"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     kRestsFirst},
+    {"torch.addmm",
+     kTorch,
+     {"_ZN2at4_ops5addmm4callERKNS_6TensorES4_S4_RKN3c106ScalarES8_"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     kRestsFirst},
+    {"torch.bmm",
+     kTorch,
+     {"_ZN2at4_ops3bmm4callERKNS_6TensorES4_"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     kRestsFirst},
+    // The second symbol is that of later versions: sizes may be symbols there, and optional is that of C++17.
+    {"torch.convolution",
+     kTorch,
+     {"_ZN2at4_ops11convolution4callERKNS_6TensorES4_RKN3c108optionalIS2_EENS5_8ArrayRefIlEESB_SB_bSB_l",
+      "_ZN2at4_ops11convolution4callERKNS_6TensorES4_RKSt8optionalIS2_EN3c108ArrayRefINS9_6SymIntEEESC_SC_bSC_SB_"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     kRestsFirst},
+    {"torch.softmax",
+     kTorch,
+     {"_ZN2at4_ops8_softmax4callERKNS_6TensorElb"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     kRestsFirst},
 
     // https://docs.python.org/3/howto/instrumentation.html An import within another one is a part of it. Builds without
     // these marks, as conda's, are not measured.
@@ -290,6 +357,25 @@ static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), [](const
   return is_clock(function) == (function.rests == Rests::last);
 }));
 
+/// With the eight digits of a hash that auditwheel and PyTorch's own builds put into the name of a library of a wheel.
+/// https://github.com/pypa/auditwheel
+bool is_named_with_hash(std::string_view library, std::string_view file_name) noexcept {
+  constexpr std::string_view kEnding = ".so";
+  constexpr std::size_t kLeastDigits = 8;
+  if (!library.ends_with(kEnding)) return false;
+  library.remove_suffix(kEnding.size());
+  if (!file_name.starts_with(library)) return false;
+  file_name.remove_prefix(library.size());
+  if (!file_name.starts_with('-')) return false;
+  file_name.remove_prefix(1);
+  const std::size_t digits = std::min(file_name.find_first_not_of("0123456789abcdef"), file_name.size());
+  return digits >= kLeastDigits && file_name.substr(digits).starts_with(kEnding);
+}
+
+bool has_this_name(const StackFunction& function, std::string_view name) noexcept {
+  return name.ends_with('*') ? function.name.starts_with(name.substr(0, name.size() - 1)) : function.name == name;
+}
+
 }  // namespace
 
 std::span<const StackFunction> stack_functions() noexcept {
@@ -302,13 +388,31 @@ std::size_t step_function() noexcept {
 }
 
 bool belongs_to(const StackFunction& function, std::string_view file_name) noexcept {
-  return std::any_of(function.libraries.begin(), function.libraries.end(),
-                     [file_name](std::string_view begin) { return !begin.empty() && file_name.starts_with(begin); });
+  return std::any_of(function.libraries.begin(), function.libraries.end(), [file_name](std::string_view library) {
+    return !library.empty() && (file_name.starts_with(library) || is_named_with_hash(library, file_name));
+  });
 }
 
 bool is_stack_library(std::string_view file_name) noexcept {
   return std::any_of(std::begin(kFunctions), std::end(kFunctions),
                      [file_name](const StackFunction& function) { return belongs_to(function, file_name); });
+}
+
+bool is_among(const StackFunction& function, std::span<const std::string> names) noexcept {
+  return std::any_of(names.begin(), names.end(),
+                     [&function](const std::string& name) { return has_this_name(function, name); });
+}
+
+void check_function_names(std::span<const std::string> names) {
+  std::vector<std::string> known;
+  known.reserve(std::size(kFunctions));
+  for (const StackFunction& function : kFunctions) known.emplace_back(function.name);
+  for (const std::string& name : names) {
+    const auto has_it = [&name](const StackFunction& function) { return has_this_name(function, name); };
+    if (std::any_of(std::begin(kFunctions), std::end(kFunctions), has_it)) continue;
+    const std::optional<std::string> near = nearest(name, known);
+    throw Error("unknown function \"" + name + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+  }
 }
 
 }  // namespace reveal

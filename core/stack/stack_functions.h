@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace reveal {
@@ -53,7 +54,7 @@ inline constexpr int kNoLongerThere = -3;  // NCCL: the first argument, which th
 
 struct StackFunction {
   std::string_view name;                      // as its channels are called
-  std::array<std::string_view, 3> libraries;  // file names that begin so; "": none
+  std::array<std::string_view, 3> libraries;  // see belongs_to(); "": none
   std::array<std::string_view, 2> symbols;    // each one that a library has is counted; or the two marks
   Ending ending = Ending::returns_status;
   ByteRule rule = ByteRule::none;
@@ -94,6 +95,13 @@ enum class CallPlace : std::uint32_t {
 
 /// Whether functions of the table may be in a library with this file name.
 [[nodiscard]] bool is_stack_library(std::string_view file_name) noexcept;
+/// The name begins as one of the function's libraries, or is that of one from a Python wheel: "libcudart.so" is also
+/// "libcudart-80664282.so.10.2", with the begin of a hash of the file.
 [[nodiscard]] bool belongs_to(const StackFunction& function, std::string_view file_name) noexcept;
+
+/// Whether one of the names is the function's: "c10d.wait", or "torch.*" for all that begin so.
+[[nodiscard]] bool is_among(const StackFunction& function, std::span<const std::string> names) noexcept;
+/// Throws Error for a name that no function has.
+void check_function_names(std::span<const std::string> names);
 
 }  // namespace reveal

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -35,7 +36,6 @@
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -43,7 +43,7 @@ namespace {
 
 constexpr std::int64_t kEarly = 60 * kSecond;  // first part of a process's life, in which most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
-constexpr std::size_t kMostMappingsOfProcess = 64;   // into which we look
+constexpr std::int64_t kPauseAfterLook = 100;        // times the processor time in which the mappings were read
 constexpr double kLeastCostNs = 300;                 // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRoundMs = 10'000;     // without progress
 constexpr std::int64_t kLongestSilenceMs = 150'000;  // without a request: the longest interval of a site is a minute
@@ -76,6 +76,8 @@ struct Tracked {
   bool delayed = false;      // not all is attached yet
   std::int64_t since_ns = 0;
   std::int64_t next_look_ns = 0;
+  std::size_t attached = 0;                                              // functions that never rested
+  std::int64_t attaching_ns = 0;                                         // the time that it took to attach these
   std::set<std::tuple<FileKey, std::uint64_t, std::uint64_t>> mappings;  // offset and length
   std::map<FileKey, std::map<std::uint64_t, std::size_t>> places;        // functions that are attached, by offset
   std::vector<Links> links;
@@ -89,10 +91,10 @@ std::vector<Rests> resting_order() {
 }
 
 /// "counting 4390 calls took 7 of 960 ms of cpu time (limit .5 %)": the text of a coverage has room for a few.
-std::string words_of(const CallBudget::Excess& excess) {
+std::string words_of(const CallBudget::Excess& excess, double share) {
   const auto word = [](double number) { return std::to_string(static_cast<std::int64_t>(number)); };
   return "counting " + word(excess.calls) + " calls took " + word(excess.spent_ns / 1e6) + " of " +
-         word(excess.cpu_ns / 1e6) + " ms of cpu time (limit .5 %)";
+         word(excess.cpu_ns / 1e6) + " ms of cpu time (limit " + percent_of(share) + ')';
 }
 
 /// With the privilege of this process, or behind the socket that it was given.
@@ -102,17 +104,55 @@ CallCounters counters_of(bool by_broker) {
   return CallCounters(places, std::make_unique<CallBroker>(Descriptor(WorkerProcess::kKeptFile), places));
 }
 
+struct WatchSettings {
+  bool by_broker = false;
+  std::chrono::milliseconds silence{kLongestSilenceMs};
+  std::chrono::milliseconds longest_round{kLongestRoundMs};
+  double share = CallBudget::kDefaultShare;
+  std::vector<std::string> without = {};  // functions that are never attached
+};
+
+/// `words`: those behind "open"; `lines`: the lines behind these.
+WatchSettings settings_of(std::string_view words, std::string_view lines) {
+  WatchSettings settings{.by_broker = cut_word(words) == "broker"};
+  for (std::chrono::milliseconds* const limit : {&settings.silence, &settings.longest_round}) {
+    if (std::int64_t ms = 0; parse_counter(cut_word(words), ms)) *limit = std::chrono::milliseconds(ms);
+  }
+  std::string_view line;
+  while (next_line(lines, line)) {
+    const std::string_view key = cut_word(line);
+    std::int64_t millionths = 0;
+    if (key == "budget" && parse_counter(cut_word(line), millionths)) {
+      settings.share = static_cast<double>(millionths) / 1e6;
+    }
+    if (key == "without") settings.without = split_words(line);
+  }
+  return settings;
+}
+
+std::vector<std::size_t> functions_among(std::span<const std::string> names) {
+  std::vector<std::size_t> functions;
+  for (std::size_t i = 0; i < stack_functions().size(); ++i) {
+    if (is_among(stack_functions()[i], names)) functions.push_back(i);
+  }
+  return functions;
+}
+
 /// Attaches to the functions of the job's processes, and detaches functions that cost too much until their next turn,
 /// in a thread of its own: both may take long.
 class StackWatch {
  public:
-  StackWatch(bool by_broker, std::chrono::milliseconds silence, std::chrono::nanoseconds longest_round)
+  explicit StackWatch(const WatchSettings& settings)
       : functions_(stack_functions()),
-        counters_(counters_of(by_broker)),
+        counters_(counters_of(settings.by_broker)),
         ledger_(counters_, WorkerProcess::kLongestAnswer),
-        silence_(silence),
-        longest_round_(longest_round) {
+        silence_(settings.silence),
+        longest_round_(settings.longest_round),
+        share_(settings.share),
+        left_out_(functions_among(settings.without)),
+        budget_(resting_order(), settings.share) {
     for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
+    ledger_.leave_out(left_out_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -235,16 +275,29 @@ class StackWatch {
   enum class Found : bool { all, not_all_attached };
   Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
-    const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
-    if (has_reader_of_code(maps)) {
+    const std::int64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    const StackMaps maps = read_stack_maps("/proc/" + std::to_string(pid) + "/maps");
+    tracked.next_look_ns += kPauseAfterLook * (read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
+    if (maps.has_code_reader) {
       ledger_.note("processes under Valgrind, DynamoRIO, Pin or DMTCP are not measured: these read their code");
       return Found::all;
     }
-    for (const Mapping& mapping : stack_mappings(maps)) {
-      if (tracked.mappings.size() == kMostMappingsOfProcess) break;
+    if (maps.is_cut_off) {
+      ledger_.note("nothing more is attached in " + tracked.process.instance + ": its list of mappings is too long (" +
+                   std::to_string(kMostMapsText >> 20U) + " MiB are read)");
+      return Found::all;
+    }
+    if (maps.has_more) note_more_mappings(tracked);
+    for (const Mapping& mapping : stack_mappings(maps.lines)) {
       const FileKey key(mapping.device, mapping.inode);
       const auto [known, fresh] = tracked.mappings.emplace(key, mapping.offset, mapping.end - mapping.begin);
       if (!fresh) continue;
+      if (tracked.mappings.size() > kMostStackMappings) {
+        tracked.mappings.erase(known);
+        note_more_mappings(tracked);
+        break;
+      }
+      goes_on();
       const Descriptor file = open_mapped(pid, mapping);
       const int error = errno;
       if (start_of(pid) != tracked.process.start_ticks) break;  // it ended, and these may be another one's
@@ -263,6 +316,15 @@ class StackWatch {
     return Found::all;
   }
 
+  [[nodiscard]] bool is_left_out(std::size_t function) const {
+    return std::find(left_out_.begin(), left_out_.end(), function) != left_out_.end();
+  }
+
+  void note_more_mappings(const Tracked& tracked) {
+    ledger_.note("functions of some libraries of " + tracked.process.instance + " are not counted: only its first " +
+                 std::to_string(kMostStackMappings) + " mappings of libraries that may have any are looked into");
+  }
+
   std::vector<Wanted> wanted_now() {
     const std::lock_guard lock(mutex_);
     return wanted_;
@@ -279,7 +341,7 @@ class StackWatch {
     std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
     const auto is_open = [&](const LibraryFunctions::Place& place) {
       const bool mapped = place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
-      return mapped && !attached.contains(place.offset);
+      return mapped && !attached.contains(place.offset) && !is_left_out(place.function);
     };
     const auto is_replaced = [&](const LibraryFunctions::Place& place) {
       return !is_as_in_file(tracked.process.pid, file, mapping, place);
@@ -313,7 +375,9 @@ class StackWatch {
       }
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       const std::int64_t begin = counters_.cpu_ns();
+      const std::int64_t time = read_clock(CLOCK_MONOTONIC);
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
+      const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - time;
       budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
       goes_on();
       // If it belongs to another process by now, it is detached at once.
@@ -326,6 +390,9 @@ class StackWatch {
       for (const CallCounters::Point& point : points) attached.emplace(point.offset, function);
       tracked.links.push_back({.function = function, .all = std::move(links.links)});
       ledger_.attached(tracked.process.instance, function, tracked.number, shape.timed);
+      if (rested_.contains(function)) continue;
+      tracked.attaching_ns += elapsed;
+      ledger_.attaching_took(tracked.process.instance, ++tracked.attached, tracked.attaching_ns);
     }
     return Found::all;
   }
@@ -363,7 +430,8 @@ class StackWatch {
 
   void put_to_rest(const CallBudget::Excess& excess) {
     const std::size_t function = excess.function;
-    ledger_.rest(function, words_of(excess));
+    rested_.insert(function);
+    ledger_.rest(function, words_of(excess, share_));
     const std::int64_t begin = counters_.cpu_ns();
     for (Tracked& tracked : tracked_) {
       const auto detached =
@@ -400,6 +468,8 @@ class StackWatch {
   CallLedger ledger_;
   std::chrono::milliseconds silence_;
   std::chrono::nanoseconds longest_round_;
+  double share_;                       // part of the cpu time that counting may take
+  std::vector<std::size_t> left_out_;  // functions that are never attached
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
@@ -412,7 +482,8 @@ class StackWatch {
   std::vector<Tracked> tracked_;
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
-  CallBudget budget_{resting_order()};
+  CallBudget budget_;
+  std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told
   std::jthread thread_;           // last: it uses everything above
 };
@@ -425,15 +496,7 @@ std::string query_stack(const std::string& /*root*/, std::string_view request) {
   if (!next_line(request, line)) return "";
   try {
     const bool opens = cut_word(line) == "open";
-    if (!watch) {
-      const bool by_broker = cut_word(line) == "broker";
-      std::int64_t silence = 0;
-      std::int64_t round = 0;
-      if (!parse_counter(cut_word(line), silence)) silence = kLongestSilenceMs;
-      if (!parse_counter(cut_word(line), round)) round = kLongestRoundMs;
-      watch =
-          std::make_unique<StackWatch>(by_broker, std::chrono::milliseconds(silence), std::chrono::milliseconds(round));
-    }
+    if (!watch) watch = std::make_unique<StackWatch>(settings_of(line, opens ? request : std::string_view()));
     if (opens) return watch->opening();
     return watch->calls(request, cut_word(line) == "durations" ? CallLedger::With::durations : CallLedger::With::sums);
   } catch (const std::exception& error) {

@@ -10,10 +10,14 @@ namespace reveal {
 /// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": the delays of a counted and of a timed call, and the part of it in a
 /// duration; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile (call_broker.h).
 /// "open here MS HUNG", "open broker MS HUNG": after so many milliseconds without a request, nothing stays attached;
-/// nor at the next request after attaching has hung for HUNG milliseconds, with which the process ends. "calls", or
-/// "calls durations", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
+/// nor at the next request after attaching has hung for HUNG milliseconds, with which the process ends. More lines of
+/// that request: "budget PPM", the share of the processes' cpu time that counting may take, in millionths; "without
+/// NAME ...", functions that are never attached (is_among). "calls", or "calls durations", and a line "INSTANCE PID START_TICKS CPU_NS" for
+/// each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
+///   "attaching INSTANCE FUNCTIONS NS"  of the process for which it took longest: so many functions, when they were
+///       attached first
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."  while it rests, only
 ///       in the answer before it is attached again
 ///   "steps INSTANCE COUNT"  training steps begun

@@ -88,7 +88,7 @@ bool fits(const ConfigKey& key, const std::string& value) {
     case ConfigForm::whole:
       return within(key, value, parse_int);
     case ConfigForm::number:
-      return parse_number(value).has_value();
+      return within(key, value, parse_number);
     case ConfigForm::time:
       return within(key, value, parse_duration);
     case ConfigForm::size:
@@ -147,7 +147,7 @@ std::string expected(const ConfigKey& key) {
     case ConfigForm::whole:
       return "a whole number" + range;
     case ConfigForm::number:
-      return "a number, in " + std::string(key.words);
+      return "a number" + range + ", in " + std::string(key.words);
     case ConfigForm::time:
       return "a time" + range;
     case ConfigForm::size:

@@ -18,7 +18,7 @@ enum class ConfigForm : std::uint8_t {
   labels,    // ["key=value"]; stronger sources replace those of the same key and keep the others
   truth,     // true or false, yes or no, on or off, 1 or 0
   whole,     // 20
-  number,    // 0.15
+  number,    // 0.15; if it has a range, within that
   time,      // "100ms"
   size,      // "2GB", never 0
   choice,    // one of `words`
@@ -82,8 +82,15 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. "
      "Needs root, or CAP_BPF and CAP_PERFMON. A call takes one to two microseconds longer; functions for which that "
-     "is more than .5 % of the cpu time are counted in turns, so that it is no more on average. Also records, once "
-     "a second, the line that each Python program executes; this part needs no privilege"},
+     "is more than .5 % of the cpu time (stack_budget) are counted in turns, so that it is no more on average. Also "
+     "records, once a second, the line that each Python program executes; this part needs no privilege"},
+    {"run", "stack_budget", ConfigForm::number, "0.5",
+     "Limit of the cost of counting calls: percent of the cpu time of the measured processes, on average; at the "
+     "start, "
+     "a twentieth of a second may be spent in any case",
+     "0.05", "5", "percent"},
+    {"run", "stack_without", ConfigForm::names, "",
+     "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},
     {"run", "intervene", ConfigForm::truth, "true",
      "Let reveal change the running job where the site allows it ([intervention])"},
     {"run", "faster_reading", ConfigForm::truth, "true",
@@ -135,12 +142,18 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Only these probes (`reveal probes` lists them); users may choose others. Default: all"},
     {"slurm", "stack", ConfigForm::choice, "ask",
      "Count the calls of the jobs' processes into CUDA, NCCL, gloo, MPI and PyTorch (Linux 6.6 or newer). A call takes "
-     "one to two microseconds longer; functions for which that is more than .5 % of the cpu time are counted in turns, "
-     "so that it is no more on average.\n"
+     "one to two microseconds longer; functions for which that is more than .5 % of the cpu time (stack_budget) are "
+     "counted in turns, so that it is no more on average.\n"
      "\"ask\": only in jobs whose user requests it with --reveal=stack=on or REVEAL_STACK=on.\n"
      "\"on\": in all jobs except those with --reveal=stack=off or REVEAL_STACK=off.\n"
      "\"never\": in no job",
      "", "", "ask on never"},
+    {"slurm", "stack_budget", ConfigForm::number, "0.5",
+     "Limit of the cost of counting calls: percent of the cpu time of the job's measured processes on a node, on "
+     "average; at the start, a twentieth of a second may be spent in any case",
+     "0.05", "5", "percent"},
+    {"slurm", "stack_without", ConfigForm::names, "",
+     "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},
     {"slurm", "faster_reading", ConfigForm::truth, "true",
      "Read TCP connections, NUMA maps and places in Python programs up to ten times as often while the rates of many "
      "counters are unlike before: at most 10 s at once, and a tenth of the recording in all"},

@@ -174,14 +174,15 @@ std::optional<std::size_t> first_collective(const std::map<std::string, RankChan
 }
 
 /// Only ranks call the libraries that are not among these, as far as it is known. Launchers, workers of a data loader
-/// and services that keep logs run Python, too.
+/// and services that keep logs run Python, too, and the workers operators of PyTorch, but no backward pass.
 bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_t samples) {
   constexpr std::array kOfOthers = {CallLibrary::unknown, CallLibrary::cuda, CallLibrary::cuda_driver,
                                     CallLibrary::python};
   return is_named_rank(name) ||
          std::any_of(channels.functions.begin(), channels.functions.end(), [&](const CalledFunction& function) {
-           const CallLibrary library = call_facts(function.name).library;
-           return std::find(kOfOthers.begin(), kOfOthers.end(), library) == kOfOthers.end() &&
+           const CallFacts& facts = call_facts(function.name);
+           const bool is_operator = facts.library == CallLibrary::torch && facts.role != CallRole::pass;
+           return !is_operator && std::find(kOfOthers.begin(), kOfOthers.end(), facts.library) == kOfOthers.end() &&
                   sum_in(function.calls, {0, samples}).value_or(0) > 0;
          });
 }

@@ -61,7 +61,9 @@ constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
                                               "cpu_threads.",
                                               "address.",
                                               "gpu.gpu",
-                                              "gpu.call_us."};
+                                              "gpu.call_us.",
+                                              "stack.way",
+                                              "stack.attaching"};
 constexpr std::string_view kSharedFacts[] = {"irq.irqbalance"};  // out of a private family, and worth comparing
 
 /// Floors in the shown unit.

@@ -78,6 +78,11 @@ constexpr CallFacts kCallFacts[] = {
     {"c10d.work", kGloo, kSome},  // a collective of gloo's, which is counted as such
     {"c10d.wait", kGloo, kSome},
     {"torch.backward", kTorch, kNobody, CallRole::pass},
+    {"torch.mm", kTorch},
+    {"torch.addmm", kTorch},
+    {"torch.bmm", kTorch},
+    {"torch.convolution", kTorch},
+    {"torch.softmax", kTorch},
     {"python.gc", kPython},
     {"python.import", kPython},
     {"MPI_Init", kMpi},

@@ -35,6 +35,8 @@ expect_error() {
 
 expect_error 2 'did you mean "--interval"?' --intervall 100ms
 expect_error 2 'did you mean "memory"?' --output x.h5 --probes memmory --duration 1s
+expect_error 2 'did you mean "c10d.wait"?' --output x.h5 --stack-without c10d.wiat --duration 1s
+expect_error 2 '--stack-budget is a number from 0.05 to 5, in percent, not "9"' --output x.h5 --stack-budget 9
 expect_error 2 '--output FILE is missing'
 expect_error 2 'expected a time' --output x.h5 --interval fast
 expect_error 2 'expected key=value' --output x.h5 --tag nothing

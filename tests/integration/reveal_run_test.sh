@@ -77,7 +77,8 @@ ls -d reveal-2* 2>/dev/null | grep -q . && fail "a command that never ran left a
 expect_status 125 "unknown option"
 grep -q 'did you mean "--interval"' err || fail "no near option: $(cat err)"
 [ "$(wc -l <err)" = 1 ] || fail "more than one line: $(cat err)"
-for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z" "--probes cpuu"; do
+for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z" "--probes cpuu" "--stack-budget 9" \
+  "--stack-without c10d.wiat"; do
   # shellcheck disable=SC2086
   "$run" $bad -- touch started 2>err
   expect_status 125 "$bad"

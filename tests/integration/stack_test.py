@@ -398,6 +398,8 @@ with tempfile.TemporaryDirectory() as name:
             print(calls, counted, "logged", logged)
             expect(of(calls, "torch.backward") == logged == [201, 201], f"{logged} steps are {calls}")
             expect(sorted(counted.values()) == [201, 201], f"{logged} steps are {counted}")
+            products = of(calls, "torch.addmm")  # one in each forward pass of a linear layer
+            expect(len(products) == 2 and min(products) >= 200, f"products of matrices: {calls}")
             expect(of(calls, "gloo.allreduce") != [], f"no all-reduce: {calls}")
             gradients = 4 * (64 * 8 + 8)  # bytes of each step
             print("bytes", moved, "together", together, "time", spent)

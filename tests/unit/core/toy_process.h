@@ -75,6 +75,8 @@ struct Order {
     end_communicator,
     gloo_on,
     replace,
+    begin_profile,
+    end_profile,
     first_byte
   };
   Call call = Call::load;
@@ -353,6 +355,10 @@ class ToyProcess {
         return map_header();
       case Call::replace:
         return replace(functions.reduce);
+      case Call::begin_profile:  // as if it had started the program of that name
+        return ::prctl(PR_SET_NAME, "perf");
+      case Call::end_profile:
+        return ::prctl(PR_SET_NAME, "train");
       case Call::make_communicator:
       case Call::reduce_on:
       case Call::reduce_on_by_threads:
@@ -379,7 +385,14 @@ class StackBench {
         sampler_(fs_, sink_, {.probes = {"stack"}, .job = JobSource{.pid = job}, .own_pid = ::getpid()}, now()) {
     sampler_.look_first();
   }
-  void sample() { sampler_.sample({.time = now(), .number = 0}); }
+  void sample() {
+    TickTime time = now();
+    time.monotonic_ns += ahead_ns_;
+    time.utc_ns += ahead_ns_;
+    sampler_.sample({.time = time, .number = 0});
+  }
+  /// So much time passes for the probe, and for nothing else.
+  void pass(std::int64_t ns) { ahead_ns_ += ns; }
   template <typename Condition>
   bool until(const Condition& condition) {
     return sample_until(*this, condition);
@@ -419,6 +432,7 @@ class StackBench {
   KernelTree fs_;
   TraceSink sink_;
   Sampler sampler_;
+  std::int64_t ahead_ns_ = 0;
 };
 
 /// Nothing is timed then, and children are under it, too.

@@ -54,6 +54,8 @@ TEST(RunSettings, ReadsTheEnvironment) {
                                 {"REVEAL_QUIET", "1"},
                                 {"REVEAL_TAG", "a=1,b=2=3"},
                                 {"REVEAL_FASTER_READING", "off"},
+                                {"REVEAL_STACK_BUDGET", "1.5"},
+                                {"REVEAL_STACK_WITHOUT", "c10d.wait,torch.*"},
                                 {"REVEAL_STACK", "on"}}));
   EXPECT_TRUE(config.problems().empty());
   const RunSettings settings = settings_of(config);
@@ -61,6 +63,8 @@ TEST(RunSettings, ReadsTheEnvironment) {
   EXPECT_FALSE(settings.report);
   EXPECT_TRUE(settings.quiet);
   EXPECT_TRUE(settings.stack);
+  EXPECT_EQ(settings.stack_budget, "1.5");
+  EXPECT_EQ(settings.stack_without, "c10d.wait,torch.*");
   EXPECT_FALSE(settings.faster_reading);
   ASSERT_EQ(settings.tags.size(), 2U);
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
@@ -82,6 +86,8 @@ TEST(RunSettings, AreTheDefaultsOfTheKeys) {
   const RunSettings read = settings_of(Config());
   const RunSettings settings;
   EXPECT_EQ(read.stack, settings.stack);
+  EXPECT_EQ(read.stack_budget, settings.stack_budget);
+  EXPECT_EQ(read.stack_without, settings.stack_without);
   EXPECT_EQ(read.faster_reading, settings.faster_reading);
   EXPECT_EQ(read.interval, settings.interval);
   EXPECT_EQ(read.report_limit, settings.report_limit);
@@ -108,6 +114,17 @@ TEST(RunSettings, BoundTheInterval) {
   EXPECT_EQ(config.set(interval, {"10ms"}, "--interval"), "");
   for (const char* wrong : {"9ms", "61s", "100"}) EXPECT_NE(config.set(interval, {wrong}, "--interval"), "") << wrong;
   EXPECT_EQ(settings_of(config).interval, "10ms");
+}
+
+TEST(RunSettings, BoundTheCostOfCountedCalls) {
+  Config config;
+  const ConfigKey& budget = config_key("run", "stack_budget");
+  for (const char* good : {"0.05", ".5", "5"}) EXPECT_EQ(config.set(budget, {good}, "--stack-budget"), "") << good;
+  for (const char* wrong : {"0", "0.04", "5.1", "-1", "50", "1%", "much", ""}) {
+    EXPECT_EQ(config.set(budget, {wrong}, "--stack-budget"),
+              " is a number from 0.05 to 5, in percent, not \"" + std::string(wrong) + '"');
+  }
+  EXPECT_EQ(settings_of(config).stack_budget, "5");
 }
 
 TEST(RunSettings, HaveAnOptionForEveryKey) {

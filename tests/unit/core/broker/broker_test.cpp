@@ -105,6 +105,18 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(never, "probes=python").stack_forbidden);
 }
 
+TEST_F(Site, BoundsTheCostOfCountedCallsAndLeavesFunctionsOut) {
+  EXPECT_EQ(parse_number(read_sampling(config(""), "").stack_budget), kDefaultStackBudget);
+  EXPECT_EQ(read_sampling(config(""), "").stack_without, "");
+  const std::string set = config("[slurm]\nstack_budget = 2\nstack_without = [\"c10d.wait\", \"torch.*\"]\n");
+  EXPECT_EQ(read_sampling(set, "").stack_budget, "2");
+  EXPECT_EQ(read_sampling(set, "").stack_without, "c10d.wait,torch.*");
+  const std::string wrong = config("[slurm]\nstack_budget = 20\nstack_without = \"c10d.wiat\"\n");
+  EXPECT_EQ(parse_number(read_sampling(wrong, "").stack_budget), kDefaultStackBudget);
+  EXPECT_EQ(read_sampling(wrong, "").stack_without, "");
+  EXPECT_EQ(read_sampling(config("[run]\nstack_budget = 2\n"), "").stack_budget, "0.5");  // a key of reveal-run
+}
+
 TEST_F(Site, AloneAllowsInterventionsWhichUsersMayRefuse) {
   EXPECT_EQ(read_sampling(config(""), "").interventions, "");
   EXPECT_EQ(read_sampling(config(""), "intervene=on").interventions, "");

@@ -158,9 +158,10 @@ class CrowdedJob {
   static constexpr int kBusyFrom = 12;  // it has its place within ten seconds
 
   /// `flags`: flags of all processes but the first, their parent, in the rows from `from` on, so many of them.
+  /// `command`: name of the second one.
   explicit CrowdedJob(const std::function<std::string(int second)>& answer, std::int64_t flags = 0, int from = 0,
-                      int rows = kSeconds)
-      : flags_(flags), from_(from), rows_(rows) {
+                      int rows = kSeconds, const char* command = "train")
+      : flags_(flags), from_(from), rows_(rows), command_(command) {
     host_.process(kFirst, 1, "train", 0, 0);
     write_children(0);
     host_.last_pid(kLast);
@@ -209,7 +210,8 @@ class CrowdedJob {
   void write_children(int second) const {
     const std::int64_t flags = second >= from_ && second < from_ + rows_ ? flags_ : 0;
     for (int pid = kFirst + 1; pid <= kLast; ++pid) {
-      host_.process(pid, kFirst, "train", pid == kLast && second >= kBusyFrom ? 5000 : 0, 0, 0, 100, flags);
+      host_.process(pid, kFirst, pid == kFirst + 1 ? command_ : "train", pid == kLast && second >= kBusyFrom ? 5000 : 0,
+                    0, 0, 100, flags);
     }
   }
 
@@ -235,6 +237,7 @@ class CrowdedJob {
   TestHost host_;
   std::int64_t flags_;
   int from_, rows_;
+  const char* command_;
   Coverage coverage_;
   std::vector<Event> events_;
   std::map<std::string, std::int64_t> histogram_;
@@ -270,6 +273,13 @@ TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
   };
   EXPECT_EQ(CrowdedJob(counts(512)).coverage().reason, "");
   EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
+}
+
+TEST(StackOfACrowdedJob, SaysThatTheJobsOwnProfilerKeptItFromCounting) {
+  const auto steps = [](int second) { return kClockOnly + ("steps rank0 " + std::to_string(second) + '\n'); };
+  const CrowdedJob job(steps, 0, 0, CrowdedJob::kSeconds, "perf");
+  EXPECT_EQ(job.coverage().reason, "while the job's own profiler ran, no function was attached");
+  EXPECT_EQ(job.why_steps_are_missing(), std::vector<std::string>{"the job's own profiler ran"});
 }
 
 /// The answer in which the parent of the others has made so many calls.

@@ -15,6 +15,8 @@
 #include <set>
 #include <thread>
 
+#include "core/stack/elf_symbols.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/python_process.h"
@@ -75,6 +77,23 @@ TEST(Stack, CountsCallsBytesAndErrorsExactly) {
   EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), 10 * 4096 + (std::int64_t{1} << 40));
   EXPECT_EQ(bench.value("stack.errors", "cudaMalloc"), 1);
   EXPECT_EQ(bench.coverage().reason, "");
+}
+
+TEST(Stack, CountsNoBytesWhereAnArgumentCanBeNoSize) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "cudaMalloc")) << bench.coverage().reason;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 44U;
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 1, .bytes = kMostBytes}), 2);
+  ASSERT_TRUE(bench.counts("cudaMalloc", 1));
+  EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), static_cast<std::int64_t>(kMostBytes));
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 1, .bytes = kMostBytes + 1}), 2);
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 1, .bytes = ~std::size_t{0}}), 2);
+  ASSERT_TRUE(bench.counts("cudaMalloc", 3));
+  EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), kMissing);
+  EXPECT_NE(bench.coverage().reason.find("the bytes of 2 calls are not known"), std::string::npos);
 }
 
 TEST(Stack, CountsEveryErrorByItself) {
@@ -420,6 +439,42 @@ TEST(Stack, LetsAFunctionRestThatCostsTheJobTooMuch) {
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
   EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
   ASSERT_TRUE(bench.counts("cudaMalloc", 10));
+}
+
+TEST(Stack, LetsGoOfAllFunctionsWhileTheJobsOwnProfilerRuns) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce") && bench.attached(toy, "cudaMalloc"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 5));
+  EXPECT_EQ(bench.coverage().reason, "");
+  ASSERT_EQ(toy.ask({.call = Call::begin_profile}), 0);
+  bench.pass(2 * kSecond);
+  EXPECT_TRUE(bench.until([&] { return !toy.probed() && !toy.probed("cudaMalloc"); }));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 9}), 0);  // these are not seen
+  EXPECT_NE(bench.coverage().reason.find("while the job's own profiler ran, no function was attached"),
+            std::string::npos)
+      << bench.coverage().reason;
+  ASSERT_EQ(toy.ask({.call = Call::end_profile}), 0);
+  bench.pass(10 * kSecond);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce")) << bench.coverage().reason;
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 7));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 7);
+}
+
+TEST(Stack, StatesHowLongAttachingTook) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  bench.sample();
+  EXPECT_EQ(bench.fact("stack.attaching"), "");
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
+  ASSERT_TRUE(bench.until([&] { return bench.fact("stack.attaching").starts_with("rank0: "); }));
+  EXPECT_TRUE(bench.fact("stack.attaching").ends_with(" ms")) << bench.fact("stack.attaching");
 }
 
 TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {

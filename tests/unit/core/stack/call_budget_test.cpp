@@ -94,6 +94,23 @@ TEST(CallBudget, JudgesBetweenTwoReadingsOfTheCpuTimeOnlyABurst) {
   EXPECT_EQ(budget.end().size(), 1U);
 }
 
+TEST(CallBudget, IsTheShareThatTheSiteHasSet) {
+  for (const auto& [share, rests] : {std::pair{0.0005, true}, std::pair{0.005, true}, std::pair{0.05, false}}) {
+    CallBudget budget({Rests::by_cost}, share);
+    int resting = 0;
+    for (int round = 0; round < 100; ++round) {
+      budget.begin(kCpu);
+      budget.spend(0, 7'000, 1000);
+      resting += static_cast<int>(budget.end().size());
+    }
+    EXPECT_EQ(resting > 0, rests) << share;
+  }
+  EXPECT_EQ(percent_of(0.005), ".5 %");
+  EXPECT_EQ(percent_of(0.0005), ".05 %");
+  EXPECT_EQ(percent_of(0.05), "5 %");
+  EXPECT_EQ(percent_of(0.0125), "1.25 %");
+}
+
 TEST(CallBudget, GrowsWithTheCpuTimeOfTheJob) {
   Job job(16 * kCpu, {79 * kMs}, {Rests::by_cost});
   job.run(100);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -50,6 +51,20 @@ TEST(Stack, NamesNoFunctionThatRests) {
   ledger.rest(step_function(), "it costs too much");
   EXPECT_TRUE(ledger.rests(step_function()));
   EXPECT_TRUE(ledger.answer().starts_with("functions\n"));
+}
+
+TEST(Stack, TellsForWhichProcessAttachingTookLongest) {
+  try {
+    CallCounters counters(stack_functions().size());
+    CallLedger ledger(counters, 4096);
+    ledger.attaching_took("rank0", 1, 200);
+    ledger.attaching_took("rank1", 1, 300);
+    ledger.attaching_took("rank0", 2, 500);
+    ledger.attaching_took("rank1", 2, 400);
+    EXPECT_EQ(ledger.answer(), "functions\nattaching rank0 2 500\n");
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
 }
 
 std::size_t number_of(std::string_view name) {
@@ -212,6 +227,19 @@ TEST(Stack, DoesNotGuessTheSumsOfStepsThatWereCountedInPart) {
   const std::string answer = counted->ledger.answer();
   EXPECT_EQ(answer.find("not all functions"), std::string::npos) << answer;
   EXPECT_EQ(bytes_of_steps(answer), (std::vector<std::string>{"-", "-", "2000"})) << answer;  // 2 and 3 of steps 1 to 4
+}
+
+TEST(Stack, KnowsNoSumsOfStepsWithoutAFunctionThatIsLeftOut) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  const std::size_t left_out = number_of("ncclReduce");
+  counted->ledger.leave_out(std::span(&left_out, 1));
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  counted->make_steps(3);
+  const std::string answer = counted->ledger.answer();
+  EXPECT_NE(answer.find("note never counted, by stack_without: ncclReduce\n"), std::string::npos) << answer;
+  EXPECT_EQ(bytes_of_steps(answer), (std::vector<std::string>{"-", "-"})) << answer;
 }
 
 TEST(Stack, KnowsNoSumsOfStepsInWhichAFunctionRested) {

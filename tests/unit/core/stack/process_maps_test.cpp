@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -24,6 +25,7 @@
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
+#include "tests/unit/core/stack/many_mappings.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::process_maps_test {
@@ -106,6 +108,70 @@ TEST(ProcessMaps, NameTheProgramsThatReadTheCodeOfAProcess) {
     EXPECT_FALSE(reads(path)) << path;
   }
   EXPECT_FALSE(has_reader_of_code(""));
+}
+
+std::string line_of(std::size_t number, std::string_view path) {
+  std::array<char, 128> place{};
+  const std::size_t begin = (number + 1) << 12U;
+  std::snprintf(place.data(), place.size(), "%zx-%zx r-xp 00000000 08:01 %zu    ", begin, begin + 4096, number + 1);
+  return place.data() + std::string(path) + '\n';
+}
+
+/// So many lines of libraries with that name, and then `rest`.
+StackMaps read_lines_of(const std::string& name, std::size_t lines, const std::string& rest,
+                        std::size_t most = kMostMapsText) {
+  const TemporaryDirectory directory;
+  std::string text;
+  for (std::size_t i = 0; i < lines; ++i) text += line_of(i, name);
+  std::ofstream(directory.path() / "maps", std::ios::binary) << text << rest;
+  return read_stack_maps(directory.path() / "maps", most);
+}
+
+TEST(ProcessMaps, AreReadToTheEndWhereAProgramHasLoadedThousandsOfLibraries) {
+  constexpr std::size_t kLines = 60'000;
+  const std::string name = "/opt/plugins/" + std::string(80, 'p') + ".so";
+  const std::string wanted = line_of(kLines, "/usr/lib/libcudart.so.13");
+  const StackMaps found = read_lines_of(name, kLines, wanted);
+  EXPECT_GT(kLines * name.size(), kMuchMapsText);
+  EXPECT_EQ(found.lines, wanted);
+  EXPECT_FALSE(found.has_more || found.has_code_reader || found.is_cut_off);
+  const StackMaps unended = read_lines_of(name, 3, wanted.substr(0, wanted.size() - 1));
+  EXPECT_EQ(unended.lines, wanted) << "its last line has no end";
+}
+
+TEST(ProcessMaps, TellWhatIsNotLookedInto) {
+  const std::string name = "/usr/lib/libnccl.so.2";
+  const std::string tool = line_of(9'999, "/opt/pin/intel64/bin/pinbin");
+  const StackMaps fits = read_lines_of(name, kMostStackMappings, "");
+  EXPECT_EQ(stack_mappings(fits.lines).size(), kMostStackMappings);
+  EXPECT_FALSE(fits.has_more);
+  const StackMaps more = read_lines_of(name, 10 * kMostStackMappings, "");
+  EXPECT_EQ(stack_mappings(more.lines).size(), kMostStackMappings);
+  EXPECT_TRUE(more.has_more);
+  EXPECT_FALSE(more.is_cut_off || more.has_code_reader);
+  EXPECT_TRUE(read_lines_of(name, 10 * kMostStackMappings, tool).has_code_reader) << "behind those that are kept";
+  const StackMaps cut_off = read_lines_of("/usr/lib/libc.so.6", 10'000, tool, 128 << 10);
+  EXPECT_TRUE(cut_off.is_cut_off);
+  EXPECT_FALSE(cut_off.has_code_reader) << "it was not read, and nobody knows";
+  const StackMaps none = read_stack_maps("/proc/self/no-such-text");
+  EXPECT_TRUE(none.lines.empty());
+  EXPECT_FALSE(none.is_cut_off || none.has_more);
+}
+
+TEST(ProcessMaps, HaveTheCodeOfALibraryBehindThousandsOfMappings) {
+  enum Told : int { found = 0, refused, too_short, not_found, not_code };
+  const TemporaryDirectory directory;
+  const auto library = written(directory.path() / "libnccl.so.2");
+  ChildProcess child = fork_child([&]() -> int {
+    if (!map_behind_many(directory.path(), library)) return refused;
+    if (file_text("/proc/self/maps").size() < kMuchMapsText) return too_short;
+    const Descriptor file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!is_mapped_as_code(::getpid(), file.get(), 0)) return not_found;
+    return is_mapped_as_code(::getpid(), file.get(), 1 << 20) ? not_code : found;
+  });
+  const int told = exit_status(child.wait());
+  if (told == refused) GTEST_SKIP() << "a process may not have so many mappings here";
+  EXPECT_EQ(told, found);
 }
 
 /// A file of code, mapped so that this process can replace the code in its memory. It begins with a push and a mov;

@@ -1,13 +1,20 @@
 #include "core/stack/stack_functions.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/job/process_slots.h"
 #include "core/stack/call_requests.h"
 #include "core/stack/first_instruction.h"
+#include "core/stack/library_functions.h"
 #include "core/stack/process_maps.h"
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
 
 namespace reveal::tests::stack_functions_test {
 namespace {
@@ -61,9 +68,69 @@ TEST(StackFunctions, BelongToLibrariesByTheBeginOfTheirNames) {
   EXPECT_TRUE(is_stack_library("libmpi_cray.so.12"));
   EXPECT_FALSE(is_stack_library("libmpifort.so.12"));
   EXPECT_FALSE(is_stack_library("python2.7"));
+  EXPECT_TRUE(is_stack_library("libcudart-80664282.so.10.2")) << "of a wheel";
+  EXPECT_TRUE(is_stack_library("libcudart-d0da41ae.so.11.0"));
+  EXPECT_TRUE(is_stack_library("libnccl-0123456789abcdef.so.2"));
+  EXPECT_FALSE(is_stack_library("libcudart-d0da41a.so.11.0")) << "too short for a hash";
+  EXPECT_FALSE(is_stack_library("libcudart-d0da41ag.so.11.0"));
+  EXPECT_FALSE(is_stack_library("libcudart-d0da41ae"));
+  EXPECT_FALSE(is_stack_library("libcudart_d0da41ae.so"));
   EXPECT_FALSE(is_stack_library("libnccl-net.so"));
   EXPECT_FALSE(is_stack_library("my-libnccl.so.2"));
   EXPECT_FALSE(is_stack_library(""));
+}
+
+std::vector<std::string> names_among(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const StackFunction& function : stack_functions()) {
+    if (is_among(function, names)) found.emplace_back(function.name);
+  }
+  return found;
+}
+
+TEST(StackFunctions, AreLeftOutByTheirNamesOrTheBeginOfThese) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(names_among({}), Words{});
+  EXPECT_EQ(names_among({"c10d.wait", "cudaFree"}), (Words{"cudaFree", "c10d.wait"}));
+  EXPECT_EQ(names_among({"c10d.*"}), (Words{"c10d.work", "c10d.wait"}));
+  EXPECT_EQ(names_among({"*"}).size(), stack_functions().size());
+  EXPECT_EQ(names_among({"c10d"}), Words{});
+  EXPECT_NO_THROW(check_function_names(Words{"torch.*", "ncclSend"}));
+  try {
+    check_function_names(Words{"ncclSend", "c10d.wiat"});
+    FAIL() << "no function has this name";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "unknown function \"c10d.wiat\"; did you mean \"c10d.wait\"?");
+  }
+  EXPECT_THROW(check_function_names(Words{"torch.x*"}), Error);
+}
+
+// They may throw, and they are called far more often than a step is made.
+TEST(StackFunctions, ThatAreOperatorsAreCountedAtTheirEntryAndRestFirst) {
+  std::size_t operators = 0;
+  for (const StackFunction& function : stack_functions()) {
+    if (!function.name.starts_with("torch.") || function.part == PartOfStep::clock) continue;
+    ++operators;
+    EXPECT_EQ(function.ending, Ending::may_throw) << function.name;
+    EXPECT_EQ(function.rests, Rests::first) << function.name;
+    EXPECT_TRUE(function.symbols[0].starts_with("_ZN2at4_ops")) << function.name;
+  }
+  EXPECT_GT(operators, 0U);
+}
+
+TEST(StackFunctions, AreFoundInTheInstalledPyTorch) {
+  const Descriptor file(::open("/usr/lib/x86_64-linux-gnu/libtorch_cpu.so", O_RDONLY | O_CLOEXEC));
+  if (!file) GTEST_SKIP() << "Debian's PyTorch (libtorch-dev) is not installed";
+  KnownLibraries libraries;
+  const LibraryFunctions& known = libraries.look_into(file.get(), "libtorch_cpu.so");
+  EXPECT_EQ(known.problem, "");
+  for (std::size_t i = 0; i < stack_functions().size(); ++i) {
+    const std::string_view name = stack_functions()[i].name;
+    if (!name.starts_with("torch.")) continue;
+    EXPECT_TRUE(std::any_of(known.places.begin(), known.places.end(), [i](const LibraryFunctions::Place& place) {
+      return place.function == i;
+    })) << name;
+  }
 }
 
 std::optional<std::uint64_t> probed(std::string_view code) {

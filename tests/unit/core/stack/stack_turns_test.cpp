@@ -1,5 +1,6 @@
 // Functions that cost too much rest, and are counted again when the budget allows it: the worker of the probe, with cpu
 // times that are made up. Without the privilege for BPF these tests are skipped.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -7,7 +8,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,7 +23,9 @@
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "tests/unit/core/stack/hung_file_system.h"
+#include "tests/unit/core/stack/many_mappings.h"
 #include "tests/unit/core/toy_process.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::stack_turns_test {
 namespace {
@@ -172,19 +178,95 @@ TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorHangs) {
   EXPECT_NO_FAILURE(status_of(body, "open here 300\n"));
 }
 
-/// A process that has mapped the file as code.
-ChildProcess user_of(HungFileSystem& files) {
+/// A process that has done this, and has no end of its own; where it failed, it has ended.
+ChildProcess process_after(const std::function<bool()>& action) {
   Pipe ready = open_pipe();
   ChildProcess user = fork_child([&] {
-    files.leave();
-    if (::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files.file().get(), 0) == MAP_FAILED) return 1;
+    if (!action()) return 1;
     if (::write(ready.write.get(), "", 1) != 1) return 2;
     return ::pause();
   });
   ready.write.close();
   char done = 0;
-  EXPECT_EQ(::read(ready.read.get(), &done, 1), 1);
+  if (::read(ready.read.get(), &done, 1) != 1) static_cast<void>(user.wait());
   return user;
+}
+
+/// A process that has mapped the file as code.
+ChildProcess user_of(HungFileSystem& files) {
+  ChildProcess user = process_after([&] {
+    files.leave();
+    return ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files.file().get(), 0) != MAP_FAILED;
+  });
+  EXPECT_FALSE(user.status());
+  return user;
+}
+
+TEST(StackTurns, FindALibraryBehindThousandsOfMappings) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path library = std::string(STACK_DOUBLES) + "/libcudart.so.13";
+  ChildProcess user = process_after([&] { return map_behind_many(directory.path(), library); });
+  if (user.status()) GTEST_SKIP() << "a process may not have so many mappings here";
+  const int pid = user.pid();
+  const int result = status_of(
+      [pid](Requests& worker) { return worker.comes_to(pid, [&] { return worker.counts("cudaMalloc"); }) ? 0 : 1; });
+  user.kill(std::chrono::seconds(10));
+  EXPECT_NO_FAILURE(result);
+}
+
+/// Maps each page of a file of so many pages as code, by itself.
+bool map_in_parts(const std::filesystem::path& file, std::size_t pages) {
+  constexpr std::size_t kPage = 4096;
+  std::ofstream(file) << std::string(pages * kPage, 'x');
+  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  void* const place = ::mmap(nullptr, pages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) return false;
+  for (std::size_t i = 0; i < pages; ++i) {  // the last page first: the kernel does not join them
+    void* const at = static_cast<std::byte*>(place) + i * kPage;
+    const auto offset = static_cast<off_t>((pages - 1 - i) * kPage);
+    if (::mmap(at, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, opened.get(), offset) == MAP_FAILED) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(StackTurns, TellThatAProcessHasMoreMappingsThanAreLookedInto) {
+  const TemporaryDirectory directory;
+  ChildProcess user = process_after([&] { return map_in_parts(directory.path() / "libnccl.so.2", 600); });
+  ASSERT_FALSE(user.status());
+  const int pid = user.pid();
+  const int result = status_of([pid](Requests& worker) {
+    const auto told = [&] {
+      return worker.has("note functions of some libraries of rank0 are not counted: only its first 512 mappings");
+    };
+    return worker.comes_to(pid, told) ? 0 : 1;
+  });
+  user.kill(std::chrono::seconds(10));
+  EXPECT_NO_FAILURE(result);
+}
+
+TEST(StackTurns, NeverAttachToWhatTheConfigurationLeavesOut) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  const auto body = [&](Requests& worker) {
+    const auto others = [&] { return worker.counts("ncclReduce") && worker.counts("cudaMalloc"); };
+    if (!worker.comes_to(toy.pid(), others)) return 1;
+    if (worker.counts("ncclAllReduce") || worker.counts("c10d.work") || toy.probed()) return 2;
+    return worker.has("note never counted, by stack_without: ncclAllReduce c10d.work c10d.wait\n") ? 0 : 3;
+  };
+  EXPECT_NO_FAILURE(status_of(body, "open\nwithout ncclAllReduce c10d.*\n"));
+}
+
+TEST(StackTurns, KeepTheLimitThatIsSetAndTellHowLongAttachingTook) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  const auto body = [&](Requests& worker) {
+    if (!worker.comes_to(toy.pid(), [&] { return worker.has("\nattaching rank0 "); })) return 1;
+    if (!makes_rest(worker, toy)) return 2;
+    return worker.has(" ms of cpu time (limit 1.5 %)\n") ? 0 : 3;
+  };
+  EXPECT_NO_FAILURE(status_of(body, "open\nbudget 15000\n"));
 }
 
 // Its thread that attaches keeps no budget then, and holds the whole process, even against SIGKILL.

@@ -738,7 +738,10 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
   add("gone", "", Kind::gauge, Unit::count, Scope::node, [&](std::size_t) { return nan; });
   add("endless", "", Kind::gauge, Unit::ratio, Scope::node,
       [](std::size_t t) { return t == 0 ? std::numeric_limits<double>::infinity() : 1.0; });
-  const NodeProfile profile = profile_of(telemetry, {{"kernel.boot_id", "x"}, {"cpu.governor", "performance"}});
+  const NodeProfile profile = profile_of(telemetry, {{"kernel.boot_id", "x"},
+                                                     {"cpu.governor", "performance"},
+                                                     {"stack.way", "multi-uprobe 900 1400 700"},
+                                                     {"stack.attaching", "rank0: 31 functions in 212 ms"}});
   ASSERT_NE(profile.find("cpu.softirq"), nullptr);
   EXPECT_DOUBLE_EQ(profile.find("cpu.softirq")->mean, 0.4);
   EXPECT_EQ(profile.find("cpu.softirq")->unit, "cpus");
@@ -749,7 +752,7 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
   EXPECT_EQ(profile.find("endless"), nullptr) << "a file may hold what no kernel measures";
   EXPECT_FALSE(profile.is_zero("gone")) << "not measured is not 0";
   EXPECT_EQ(profile.block_ns, 2'000'000'000);
-  EXPECT_EQ(profile.facts.size(), 1U) << "a name of the node is no configuration";
+  EXPECT_EQ(profile.facts.size(), 1U) << "a name of the node and a measured time are no configuration";
 }
 
 }  // namespace

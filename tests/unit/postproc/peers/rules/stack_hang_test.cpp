@@ -237,6 +237,10 @@ TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
   found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].instances.empty()) << "a service in Python that keeps logs";
+  calls_once("torch.mm");
+  found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty()) << "a worker of a data loader";
   calls_once("MPI_Init");
   found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
