@@ -363,10 +363,10 @@ double merge_seconds(std::size_t nodes, const DeliverSettings& settings) {
 }
 
 /// The same moment for thousands of nodes would be too much for one directory.
-void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::microseconds spread,
-                   std::chrono::microseconds longest) {
+void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::nanoseconds spread,
+                   std::chrono::nanoseconds longest) {
   const auto turn = std::find(job.nodes.begin(), job.nodes.end(), node) - job.nodes.begin();
-  std::this_thread::sleep_for(std::min(turn * spread, longest));
+  std::this_thread::sleep_for(time_of_turn(static_cast<std::size_t>(turn), job.nodes.size(), spread, longest));
 }
 
 void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vector<std::string>& nodes,
@@ -492,6 +492,12 @@ DeliverSettings deliver_settings(const Config& config) {
 std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept {
   constexpr double kSlowNode = 3;  // relative to the estimate
   return std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
+}
+
+std::chrono::nanoseconds time_of_turn(std::size_t turn, std::size_t nodes, std::chrono::nanoseconds spread,
+                                      std::chrono::nanoseconds longest) noexcept {
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(nodes, 1));
+  return static_cast<std::int64_t>(turn) * std::min(spread, longest / count);
 }
 
 EpilogLimits epilog_limits(double pace) {

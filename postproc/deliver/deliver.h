@@ -46,6 +46,12 @@ struct Delivery {
 /// The longest time after the epilog in which a node of the job analyses its trace: the estimate is for an idle cpu.
 [[nodiscard]] std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept;
 
+/// The wait of the node at this place in the list of a job's nodes: `spread` between two of them, or less where the
+/// last one would wait for more than `longest`. No two nodes have the same turn.
+[[nodiscard]] std::chrono::nanoseconds time_of_turn(std::size_t turn, std::size_t nodes,
+                                                    std::chrono::nanoseconds spread,
+                                                    std::chrono::nanoseconds longest) noexcept;
+
 /// The largest job whose report needs no job of its own, on a node of this pace.
 struct EpilogLimits {
   std::size_t nodes = 0;

@@ -552,6 +552,17 @@ TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
   EXPECT_TRUE(fs::exists(for_job.directory / "n01-2.summary.json")) << "beside the trace of the first delivery";
 }
 
+TEST(DeliverTurns, AreAllDifferentHoweverManyNodesThereAre) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(time_of_turn(0, 4, 2ms, 10s), 0s);
+  EXPECT_EQ(time_of_turn(3, 4, 2ms, 10s), 6ms);
+  EXPECT_EQ(time_of_turn(4999, 5000, 2ms, 10s), 9998ms);
+  EXPECT_EQ(time_of_turn(9998, 10'000, 2ms, 10s), 9998ms);
+  EXPECT_EQ(time_of_turn(9999, 10'000, 2ms, 10s), 9999ms) << "not with the node before it";
+  EXPECT_EQ(time_of_turn(65'535, 65'536, 200us, 1s), 65'535 * 15'258ns);
+  EXPECT_EQ(time_of_turn(1, 0, 2ms, 10s), 2ms) << "a node of no list";
+}
+
 TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
   SlurmJob job;
   job.place.id = "7";
