@@ -220,13 +220,13 @@ bool is_of_trace(std::string_view name, std::string_view node) {
   return name.starts_with('.');
 }
 
-/// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
+/// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool. Its
+/// size may differ: one of the two may have been thinned, which keeps the time.
 bool stands_already(const fs::path& file, int folder, const std::string& name) {
   struct stat ours {};
   struct stat there {};
   return ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::lstat(file.c_str(), &ours) == 0 &&
-         ours.st_size == there.st_size && ours.st_mtim.tv_sec == there.st_mtim.tv_sec &&
-         ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
+         nanoseconds_of(ours.st_mtim) == nanoseconds_of(there.st_mtim);
 }
 
 struct Waiting {
@@ -259,40 +259,64 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
 /// Files go from the spool to the job's directory. They leave the spool once all of their new names are on the disk.
 class Move {
  public:
-  Move(const NodePlace& to, const std::string& node) : to_(to), node_(node) {}
+  Move(NodePlace to, const std::string& node) : to_(std::move(to)), node_(node) {}
 
   void trace(const fs::path& from) {
     const std::string own = from.filename().string();
     const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
     // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
     const auto name_of = [&](int number) { return number == 1 ? own : fmt::format("{}-{}{}", node_, number, ending); };
+    const FileOfSpool file = file_of_spool(from);  // before it is read
     const std::string name = copied_or_there(from, name_of);
-    placed_.push_back(from);
+    placed_.push_back({from, name, file});
     if (!own.ends_with(".earlier") && name != own) new_names_[summary_name(from)] = name;
   }
 
   void summary(const fs::path& from) {
     const std::string own = from.filename().string();
     const auto renamed = new_names_.find(own);
+    const FileOfSpool file = file_of_spool(from);
     if (renamed == new_names_.end()) {
       copy_over(from, to_.folder, to_.directory, own);
     } else {
       publish_renamed(from, renamed->second);
     }
-    placed_.push_back(from);
+    placed_.push_back({from, own, file});
+  }
+
+  /// The results of this node's traces, which are there: their copies in the spool were analysed, and maybe thinned. So
+  /// no node reads its trace back from the file server. A summary comes before its thinned trace: while the two do not
+  /// fit, the trace that is there is whole.
+  void results() {
+    const std::vector<Placed> delivered = placed_;
+    for (const Placed& file : delivered) {
+      if (!file.from.filename().string().starts_with(node_ + ".h5") || is_of_a_later_run(file)) continue;
+      const fs::path result = file.from.parent_path() / summary_name(file.from);
+      std::error_code none;
+      if (fs::exists(result, none)) summary(result);
+      if (file_of_spool(file.from).bytes != file.copied.bytes)
+        copy_over(file.from, to_.folder, to_.directory, file.name);
+    }
+  }
+
+  /// Returns why their names may not be on the disk, "" if they are.
+  [[nodiscard]] std::string sync() const {
+    try {
+      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
   }
 
   /// Returns why a delivered file is still in the spool, "" if there is none.
   [[nodiscard]] std::string finish() {
-    std::string left;
-    try {
-      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
-    } catch (const Error& error) {  // they stay in the spool, too
-      return error.what();
-    }
-    for (const fs::path& file : placed_) {
-      if (::unlink(file.c_str()) != 0)
-        left = system_error(file.string() + ": was delivered and cannot be removed", errno).what();
+    std::string left = sync();
+    if (!left.empty()) return left;
+    for (const Placed& file : placed_) {
+      if (is_of_a_later_run(file)) continue;
+      if (::unlink(file.from.c_str()) != 0)
+        left = system_error(file.from.string() + ": was delivered and cannot be removed", errno).what();
     }
     placed_.clear();
     return left;
@@ -302,6 +326,26 @@ class Move {
   struct IsThere {
     std::string name;
   };
+  struct FileOfSpool {
+    std::int64_t mtime_ns = 0;
+    off_t bytes = 0;
+  };
+  struct Placed {
+    fs::path from;
+    std::string name;  // in the directory
+    FileOfSpool copied;
+  };
+
+  static FileOfSpool file_of_spool(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return {};
+    return {nanoseconds_of(status.st_mtim), status.st_size};
+  }
+
+  /// Or gone: once the epilog has been let go, a next collector of the same job may deliver here and reuse the names.
+  static bool is_of_a_later_run(const Placed& file) {
+    return file_of_spool(file.from).mtime_ns != file.copied.mtime_ns;
+  }
 
   /// The name of the file. It is looked for only where it cannot be new: nearly all of a thousand nodes come once.
   std::string copied_or_there(const fs::path& from, const std::function<std::string(int)>& name_of) const {
@@ -330,17 +374,16 @@ class Move {
     publish_summary(to_.directory / trace, *std::move(theirs), Synced::yes);
   }
 
-  const NodePlace& to_;
+  NodePlace to_;
   const std::string& node_;
-  std::vector<fs::path> placed_;
+  std::vector<Placed> placed_;
   std::map<std::string, std::string> new_names_;  // by the summary of each trace
 };
 
 /// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
-/// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
-std::string move_all(const fs::path& spool, const NodePlace& to, const std::string& node) {
+/// not replaced. All of them stay in the spool for now.
+void place_all(Move& move, const fs::path& spool, const std::string& node) {
   const Waiting waiting = waiting_in(spool, node);
-  Move move(to, node);
   try {
     for (const fs::path& trace : waiting.traces) move.trace(trace);
     for (const fs::path& summary : waiting.summaries) move.summary(summary);
@@ -348,7 +391,19 @@ std::string move_all(const fs::path& spool, const NodePlace& to, const std::stri
     static_cast<void>(move.finish());
     throw Error(std::string(error.what()) + "; kept in " + spool.string());
   }
-  return move.finish();
+}
+
+/// Whatever becomes of the results, the traces are delivered, and the report makes results that are missing. Returns
+/// the failures in one line.
+std::string deliver_results(Move& move) {
+  std::string why;
+  try {
+    move.results();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  const std::string left = move.finish();
+  return why.empty() || left.empty() ? why + left : why + "; " + left;
 }
 
 /// The analysis of this node's own traces.
@@ -586,6 +641,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     if (!settings.downsample_traces) return;
     for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
+  const bool results_later = analyses && !in_epilog;
+  std::optional<Move> move;
   if (in_epilog) analyse(spool);
   wait_for_turn(node, place, kSpreadInEpilog, kLongestSpreadInEpilog);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
@@ -601,7 +658,9 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
-      add_problem(move_all(spool, place_of_node(claimed, node, place), node));
+      move.emplace(place_of_node(claimed, node, place), node);
+      place_all(*move, spool, node);
+      add_problem(results_later ? move->sync() : move->finish());
       delivery.directory = directory;
       // It came later, and the first ones make the report themselves.
       if (delivery.needs_job && !decides) delivery.needs_job = has_report_job(directory);
@@ -621,7 +680,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     if (!merge_in_epilog) {
       if (let_epilog_go) let_epilog_go(delivery);
       wait_for_turn(node, place, kSpread, kLongestSpread);
-      if (!in_epilog) analyse(delivery.directory);
+      if (results_later) analyse(spool);
+      if (results_later && delivery.moved) add_problem(deliver_results(*move));
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;

@@ -434,6 +434,87 @@ TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
   EXPECT_TRUE(delivery.report_built);
 }
 
+TEST_F(Deliver, AnalysesACopyOnTheNodeOfATraceThatIsDeliveredAlready) {
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  const fs::path trace = base_ / "work/reveal-4711/n01.h5";
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
+    EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+    fs::rename(trace, base_ / "away");  // no reader finds it
+  });
+  fs::rename(base_ / "away", trace);
+  EXPECT_EQ(delivery.why, "");
+  EXPECT_TRUE(summary_of(list_traces(delivery.directory).at(0)).has_value());
+  EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
+}
+
+TEST_F(Deliver, LosesNothingWhereANodeEndsBeforeItsAnalysisDoes) {
+  settings_.most_seconds = 1e-6;
+  const fs::path from = spool("n01");
+  ChildProcess node = fork_child([&] {
+    static_cast<void>(deliver(from, "n01", job_, "", settings_, {}, {}, [](const Delivery&) { ::_exit(0); }));
+    return 1;
+  });
+  ASSERT_EQ(exit_status(node.wait()), 0);
+  const fs::path directory = base_ / "work/reveal-4711";
+  EXPECT_TRUE(fs::exists(directory / "n01.h5")) << "whatever becomes of the node's own disk";
+  const Delivery again = deliver(from, "n01", job_, "", settings_, {});
+  EXPECT_EQ(again.directory, directory);
+  EXPECT_TRUE(again.report_built);
+  EXPECT_FALSE(fs::exists(directory / "n01-2.h5"));
+  EXPECT_TRUE(fs::is_empty(from));
+}
+
+TEST_F(Deliver, ThinsATraceThatIsDeliveredAlready) {
+  const fs::path from = spool_of_ten_minutes("n01");
+  const std::uintmax_t whole = fs::file_size(from / "n01.h5");
+  settings_.most_seconds = 1e-6;
+  settings_.downsample_traces = true;
+  fs::copy_file(from / "n01.h5", base_ / "whole.h5");
+  fs::last_write_time(base_ / "whole.h5", fs::last_write_time(from / "n01.h5"));
+  const Delivery delivery = deliver(from, "n01", job_, "", settings_, {});
+  ASSERT_TRUE(delivery.report_built) << delivery.why;
+  const ListedTrace trace = list_traces(delivery.directory).at(0);
+  EXPECT_LT(trace.bytes, whole / 2);
+  EXPECT_TRUE(summary_of(trace).value().downsampled);
+  EXPECT_TRUE(fs::is_empty(from));
+
+  fs::copy_file(base_ / "whole.h5", from / "n01.h5");  // as if it had not come to remove it
+  fs::last_write_time(from / "n01.h5", fs::last_write_time(base_ / "whole.h5"));
+  settings_.report = ReportWhen::lazy;
+  EXPECT_TRUE(deliver(from, "n01", job_, "", settings_, {}).moved);
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01-2.h5"));
+  EXPECT_EQ(fs::file_size(delivery.directory / "n01.h5"), trace.bytes);
+}
+
+TEST_F(Deliver, GivesTheResultsTheNameThatTheirTraceGot) {
+  const Delivery first = deliver_node("n01");
+  const std::string earlier = read_text_file(first.directory / "n01.summary.json", 1 << 20);
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  spool("n01");
+  EXPECT_EQ(deliver(base_ / "spool-n01", "n01", job_, "", settings_, {}).why, "");
+  EXPECT_EQ(read_text_file(first.directory / "n01.summary.json", 1 << 20), earlier);
+  for (const ListedTrace& trace : list_traces(first.directory)) {
+    EXPECT_TRUE(summary_of(trace).has_value()) << trace.path;
+  }
+  EXPECT_TRUE(fs::exists(first.directory / "n01-2.summary.json"));
+}
+
+TEST_F(Deliver, LeavesTheTraceOfALaterRunInTheSpool) {
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
+    // A next collector of this job has delivered what it found, and recorded under the name that was free.
+    fs::remove(base_ / "spool-n01/n01.h5");
+    record(base_ / "spool-n01/n01.h5", "n01");
+    fs::last_write_time(base_ / "spool-n01/n01.h5",
+                        fs::last_write_time(base_ / "work/reveal-4711/n01.h5") + std::chrono::seconds(1));
+  });
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01.summary.json")) << "of another trace";
+}
+
 TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
   for (int node = 2; node <= 100'000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
   job_.place.nodes = job_.place.watched;
