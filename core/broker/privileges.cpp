@@ -18,6 +18,7 @@
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/user_memory.h"
 
 namespace reveal {
 namespace {
@@ -27,7 +28,7 @@ constexpr struct {
   rlim_t most;
 } kDelivererLimits[] = {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes
-    {RLIMIT_AS, rlim_t{2} << 30},                                    // bytes
+    {RLIMIT_AS, kMostUserMemory},
 #endif
     {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the control group counts ours
     {RLIMIT_NOFILE, 4096},

@@ -14,7 +14,7 @@ constexpr std::size_t kLongestName = 255;                   // length of a host'
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // number of a node
 constexpr std::size_t kMostDigits = 12;
 
-/// NodeNames up to a limit: a list of 30 kB could expand to gigabytes.
+/// Names up to a limit: a list of 30 kB could expand to gigabytes.
 class NodeNames {
  public:
   [[nodiscard]] bool full() const { return names_.size() >= kMostExpectedNodes || bytes_ >= kMostNameBytes; }

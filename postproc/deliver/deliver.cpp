@@ -52,10 +52,12 @@ constexpr double kShareOfLimit =
 constexpr double kUnderLoad = 2;              // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
-    300;                                  // seconds of an idle cpu; the broker gives up after a quarter of an hour
-constexpr auto kWaitAfterEpilog = 30s;    // for the other nodes
-constexpr auto kSubmission = 60s;         // longest time from the marker of a report job to its submission
-constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
+    300;                                 // seconds of an idle cpu; the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;   // for the other nodes
+constexpr auto kSubmission = 60s;        // longest time from the marker of a report job to its submission
+constexpr double kMergeBytes = 40e6;     // of the program itself
+constexpr double kBytesPerNode = 125e3;  // of its summary in a merge; measured 1,184 MB for 10,000
+constexpr double kShareOfMemory = 0.5;   // for a merge: address space is limited, too, and some summaries are larger
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -410,11 +412,11 @@ std::string deliver_results(Move& move) {
 double analysis_seconds(const fs::path& spool, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return kUnderLoad * settings.pace * expected_analysis_seconds(bytes, settings.downsample_traces);
+  return kUnderLoad * settings.paces.analysis * expected_analysis_seconds(bytes, settings.downsample_traces);
 }
 
-double merge_seconds(std::size_t nodes, const DeliverSettings& settings) {
-  return kUnderLoad * settings.pace * kSecondsPerNode * static_cast<double>(nodes);
+double merge_seconds(std::size_t nodes, const DeliveryPaces& paces) {
+  return kUnderLoad * paces.merge * expected_merge_seconds(nodes);
 }
 
 /// The same moment for thousands of nodes would be too much for one directory.
@@ -517,6 +519,7 @@ ReportMaker build_when_complete(Delivery& delivery, const std::string& node, con
       options.now_utc_ns = utc_now_ns();
       std::vector<InputProblem> problems;
       write_report(directory, build_report(directory, options, problems));
+      delivery.of_all_nodes = !built && nodes.size() > 1 && contains_all(reported, job.place.nodes);
       built = true;
     }
     if (delivered(directory) == reported) return ReportMaker::this_node;
@@ -555,11 +558,16 @@ std::chrono::nanoseconds time_of_turn(std::size_t turn, std::size_t nodes, std::
   return static_cast<std::int64_t>(turn) * std::min(spread, longest / count);
 }
 
-EpilogLimits epilog_limits(double pace) {
-  const DeliverSettings settings{.pace = pace};
-  const double own = kUnderLoad * settings.pace * expected_analysis_seconds(1, false);
-  return {.nodes = static_cast<std::size_t>(std::llround(kMostMergeAfterEpilog / merge_seconds(1, settings))),
-          .trace_bytes = kMostAnalysisAfterEpilog / own};
+double merge_bytes(std::size_t nodes) noexcept {
+  return kMergeBytes + kBytesPerNode * static_cast<double>(nodes);
+}
+
+EpilogLimits epilog_limits(const DeliveryPaces& paces, double memory) {
+  const double own = kUnderLoad * paces.analysis * expected_analysis_seconds(1, false);
+  const double in_time = kMostMergeAfterEpilog / merge_seconds(1, paces);
+  const double in_memory = std::max(0.0, kShareOfMemory * memory - kMergeBytes) / kBytesPerNode;
+  const double most = std::max(1.0, std::min(in_time, in_memory));  // one node has nothing to merge
+  return {.nodes = static_cast<std::size_t>(std::llround(most)), .trace_bytes = kMostAnalysisAfterEpilog / own};
 }
 
 bool take_marker(const fs::path& directory, const char* name) noexcept {
@@ -625,12 +633,13 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   Delivery delivery;
   delivery.directory = spool;
   const double own = analysis_seconds(spool, settings);
-  const double merge = merge_seconds(place.watched.size(), settings);
+  const double merge = merge_seconds(place.watched.size(), settings.paces);
+  const bool too_many_nodes = place.watched.size() > epilog_limits(settings.paces, settings.memory).nodes;
   // A node analyses its own trace, wherever the report is built: one cpu could not do that for a thousand nodes.
   const bool analyses = settings.report != ReportWhen::lazy;
   const bool in_epilog = analyses && own <= settings.most_seconds;
   const bool wants_job = settings.report == ReportWhen::job || (analyses && own > kMostAnalysisAfterEpilog);
-  delivery.needs_job = wants_job || (analyses && merge > kMostMergeAfterEpilog);
+  delivery.needs_job = wants_job || (analyses && too_many_nodes);
   if (!in_epilog) delivery.seconds_after_epilog = own;
   const bool merge_in_epilog = in_epilog && own + merge <= settings.most_seconds;
   const auto add_problem = [&why = delivery.why](const std::string& problem) {

@@ -20,6 +20,7 @@
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request.h"
+#include "hdf5schema/basics/user_memory.h"
 #include "postproc/deliver/array_end.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/missing_nodes.h"
@@ -76,7 +77,8 @@ class EndOfNode {
       return names;
     };
     DeliverSettings settings = deliver_settings(config_);
-    settings.pace = bounded_pace(end_.pace);
+    settings.paces = {.analysis = bounded_pace(end_.paces.analysis), .merge = bounded_pace(end_.paces.merge)};
+    settings.memory = static_cast<double>(user_memory_of_node());
     mail_settings_ = mail_settings(config_, mail_problems_);
     if (settings.report == ReportWhen::lazy) mail_settings_.enabled = false;
     if (alone) expect_mail(job);
@@ -105,6 +107,7 @@ class EndOfNode {
     }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
     if (asked && comes) mail_report(delivery, job);
+    if (delivery.of_all_nodes && !mails_array_) return kBuiltReportOfAll;
     return delivery.of_other_nodes || mails_array_ ? kWorkedForOthers : 0;
   }
 

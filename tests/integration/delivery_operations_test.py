@@ -22,7 +22,7 @@ def main():
         check(done.stdout.count(".h5") == done.stdout.count(".summary.json") == 3, f"{more}: delivered: {done.stdout}")
         if "--of" in more:
             continue
-        check("builds the report: 3\n" in done.stdout, f"{more}: its time says nothing about its node: {done.stdout}")
+        check("builds the report: 4\n" in done.stdout, f"{more}: its time is none of a report: {done.stdout}")
         check("report.json" in done.stdout, f"{more}: the case is void, there is no report: {done.stdout}")
     end()
 

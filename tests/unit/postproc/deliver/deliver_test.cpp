@@ -106,6 +106,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_TRUE(delivery.moved);
   EXPECT_TRUE(delivery.report_built);
   EXPECT_FALSE(delivery.of_other_nodes);
+  EXPECT_FALSE(delivery.of_all_nodes);
   for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
     EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
   }
@@ -124,7 +125,9 @@ TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
   const Delivery second = deliver_node("n02");
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_TRUE(second.report_built);
-  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is not learnt";
+  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is none of an analysis";
+  EXPECT_FALSE(first.of_all_nodes);
+  EXPECT_TRUE(second.of_all_nodes) << "its time is that of a report";
   EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
 }
 
@@ -533,7 +536,7 @@ TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
   job_.place.nodes = job_.place.watched;
   const Delivery slow = deliver_node("n01");
   EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
-  settings_.pace = 0.5;
+  settings_.paces.merge = 0.5;
   const Delivery fast = deliver_node("n2");
   EXPECT_TRUE(fast.needs_job) << "its estimate fits, but there is a job";
   EXPECT_FALSE(fast.report_built);
@@ -581,11 +584,25 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
   EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
 }
 
-TEST_F(Deliver, EstimatesByThePaceOfTheNode) {
-  EXPECT_EQ(epilog_limits(1).nodes, 5000U);
-  EXPECT_NEAR(epilog_limits(1).trace_bytes, 500e6, 1);
-  EXPECT_EQ(epilog_limits(0.5).nodes, 10'000U);
-  EXPECT_NEAR(epilog_limits(4).trace_bytes, 125e6, 1);
+TEST_F(Deliver, EstimatesByThePacesOfTheNode) {
+  constexpr double kEnough = 64e9;
+  EXPECT_EQ(epilog_limits({}, kEnough).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits({}, kEnough).trace_bytes, 500e6, 1);
+  EXPECT_EQ(epilog_limits({.analysis = 1, .merge = 0.5}, kEnough).nodes, 10'000U);
+  EXPECT_EQ(epilog_limits({.analysis = 4, .merge = 1}, kEnough).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits({.analysis = 4, .merge = 1}, kEnough).trace_bytes, 125e6, 1);
+}
+
+TEST_F(Deliver, LeavesAReportThatIsTooLargeForItsMemoryToAJobHoweverFastTheNodeIs) {
+  const DeliveryPaces fast{.analysis = 1, .merge = 0.25};
+  EXPECT_EQ(epilog_limits(fast, 2.08e9).nodes, 8000U);
+  EXPECT_EQ(epilog_limits(fast, 580e6).nodes, 2000U);
+  EXPECT_EQ(epilog_limits(fast, 0).nodes, 1U) << "which has nothing to merge";
+  EXPECT_NEAR(merge_bytes(8000), 1.04e9, 1) << "half of it";
+  for (int node = 2; node <= 2001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.memory = 580e6;
+  EXPECT_TRUE(deliver_node("n01").submits_job);
 }
 
 TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
