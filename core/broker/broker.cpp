@@ -448,6 +448,7 @@ class Broker {
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = own_path().parent_path() / "reveal";
+      const std::string pace = std::to_string(paces_.analysis);
       std::vector<std::string> words{own.string(),
                                      "deliver",
                                      spool_.string(),
@@ -462,7 +463,7 @@ class Broker {
                                      "--mail-state",
                                      mail_state_.string(),
                                      "--pace",
-                                     std::to_string(paces_.analysis)};
+                                     pace};
       words.insert(words.end(), {"--merge-pace", std::to_string(paces_.merge)});
       if (options_.orphan) words.emplace_back("--orphan");
       if (ledger_lines_) {

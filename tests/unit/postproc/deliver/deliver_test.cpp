@@ -16,6 +16,7 @@
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/analysis/downsample_traces.h"
@@ -809,23 +810,79 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
   EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
 }
 
+/// An sbatch that writes down how it was called, and refuses what a shell pattern matches.
+class FakeSbatch {
+ public:
+  explicit FakeSbatch(const std::string& refused = "none") : path_(process_environment("PATH")) {
+    const std::string at = directory_.path().string();
+    std::ofstream(directory_.path() / "sbatch") << "#!/bin/sh\necho \"$@\" >>" << at << "/words; cat >" << at
+                                                << "/script\ncase \"$*\" in " << refused << ") exit 1 ;; esac\n";
+    fs::permissions(directory_.path() / "sbatch", fs::perms::owner_all);
+    ::setenv("PATH", (at + ":" + path_).c_str(), 1);
+  }
+  ~FakeSbatch() { ::setenv("PATH", path_.c_str(), 1); }
+  FakeSbatch(const FakeSbatch&) = delete;
+  FakeSbatch& operator=(const FakeSbatch&) = delete;
+  [[nodiscard]] std::string words() const { return read_text_file(directory_.path() / "words", 10'000); }
+  [[nodiscard]] std::string script() const { return read_text_file(directory_.path() / "script", 1000); }
+  /// The ends of the lines, which say how large a job it is.
+  [[nodiscard]] std::vector<std::string> sizes() const {
+    std::vector<std::string> sizes;
+    const std::string text = words();
+    std::string_view rest = text;
+    for (std::string_view line; next_line(rest, line);) {
+      const std::size_t begin = line.find(" --export=NONE");
+      sizes.push_back((line.starts_with("--reveal=off") ? "off" : "") + std::string(line.substr(begin + 14)));
+    }
+    return sizes;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_;
+};
+
 TEST(ReportJob, IsSubmittedWithoutTheUsersRequestInACommandLine) {
-  const TemporaryDirectory directory;
-  const fs::path sbatch = directory.path() / "sbatch";
-  std::ofstream(sbatch) << "#!/bin/sh\necho \"$@\" >" << directory.path().string() << "/words; cat >"
-                        << directory.path().string() << "/script\n";
-  fs::permissions(sbatch, fs::perms::owner_all);
-  const std::string path = process_environment("PATH");
-  ::setenv("PATH", (directory.path().string() + ":" + path).c_str(), 1);
+  const FakeSbatch sbatch;
   SlurmJob job;
   job.place.id = "4711";
   EXPECT_EQ(submit_report_job(job, "/d", "REVEAL_MAIL_TO='ada@example.org' reveal mail", std::chrono::seconds(9)), "");
-  ::setenv("PATH", path.c_str(), 1);
-  EXPECT_EQ(read_text_file(directory.path() / "words", 1000),
+  EXPECT_EQ(sbatch.words(),
             "--reveal=off --parsable --dependency=afterany:4711 --job-name=reveal-report --time=15 --output=/dev/null "
-            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1\n");
-  EXPECT_EQ(read_text_file(directory.path() / "script", 1000),
-            "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
+            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1 --mem=2048M\n");
+  EXPECT_EQ(sbatch.script(), "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
+}
+
+TEST(ReportJob, AsksForTheMemoryOfItsNodes) {
+  EXPECT_EQ(megabytes_of_report(1, 1), 2048U) << "as in an epilog";
+  EXPECT_EQ(megabytes_of_report(10'000, 1), 2461U) << "twice the memory of the merge";
+  EXPECT_EQ(megabytes_of_report(10'000, 40), 3815U) << "all of its tasks may be on one node";
+  EXPECT_EQ(megabytes_of_report(65'536, 64), 15'702U);
+}
+
+TEST(ReportJob, TakesTheMemoryThatSlurmGivesItWhereItsOwnIsRefused) {
+  const FakeSbatch sbatch("*--mem=*");
+  EXPECT_EQ(submit_report_job({}, "/d", "reveal report", {}), "");
+  EXPECT_EQ(sbatch.sizes(),
+            (std::vector<std::string>{"off --nodes=1 --ntasks=1 --mem=2048M", " --nodes=1 --ntasks=1 --mem=2048M",
+                                      "off --nodes=1 --ntasks=1"}));
+}
+
+TEST(ReportJob, TakesOneCpuWhereMoreAreRefused) {
+  const FakeSbatch sbatch("*--ntasks=2*|*--reveal=off*");
+  SlurmJob job;
+  for (int i = 1; i <= 257; ++i) job.place.nodes.push_back("n" + std::to_string(i));
+  EXPECT_EQ(submit_report_job(job, "/d", "reveal report", {}), "");
+  EXPECT_EQ(sbatch.sizes(),
+            (std::vector<std::string>{"off --ntasks=2 --mem=2048M", " --ntasks=2 --mem=2048M", "off --ntasks=2",
+                                      " --ntasks=2", "off --nodes=1 --ntasks=1 --mem=2048M",
+                                      " --nodes=1 --ntasks=1 --mem=2048M"}));
+}
+
+TEST(ReportJob, ThatIsRefusedAltogetherIsAskedForOnceForEachSize) {
+  const FakeSbatch sbatch("*");
+  EXPECT_EQ(submit_report_job({}, "/d", "reveal report", {}), "sbatch ended with status 1");
+  EXPECT_EQ(sbatch.sizes().size(), 4U);
 }
 
 TEST(ReportJob, ReadsTheSummariesOfLargeJobsInSteps) {
