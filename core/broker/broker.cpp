@@ -286,7 +286,7 @@ class Broker {
       cgroup_.join();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
-      refuse_system_calls();
+      refuse_system_calls(UserProcess::sampler);
       end_with_parent(broker, SIGTERM);  // no other process would end it
       if (::chdir("/") != 0) throw system_error("/", errno);
       return sample_(free_trace(), sockets);
@@ -443,7 +443,11 @@ class Broker {
       ::setenv("SLURM_JOB_RESTART_COUNT", std::to_string(lock_.restart()).c_str(), 1);
       ::setenv("SLURM_STEP_NODELIST", lock_.step_nodes().c_str(), 1);
       ::setenv("REVEAL_REQUEST", lock_.request().c_str(), 1);  // every user of the node can read a command line
+      const bool refused = refuse_system_calls(UserProcess::deliverer);
       become_user(options_.uid, options_.gid, programs_of_deliverer(options_.config));
+      if (!refused && !refuse_system_calls(UserProcess::deliverer)) {
+        say(LOG_NOTICE, options_, "no filter of system calls can be set up here: the delivery goes on without it");
+      }
       end_with_parent(broker);
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
@@ -540,7 +544,7 @@ class Broker {
   ChildProcess call_server_;
   Allowance serving_{120, .05};  // seconds, and in a second later, for requests: thousands on a node of many cpus
   Descriptor ledger_lines_;      // lines of the deliverer; none where the site keeps no ledger
-  DeliveryPaces paces_;          // of earlier deliveries on this node
+  DeliveryPaces paces_;          // see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

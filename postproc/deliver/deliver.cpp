@@ -55,8 +55,8 @@ constexpr double kMostAnalysisAfterEpilog =
     300;                                 // seconds of an idle cpu; the broker gives up after a quarter of an hour
 constexpr auto kWaitAfterEpilog = 30s;   // for the other nodes
 constexpr auto kSubmission = 60s;        // longest time from the marker of a report job to its submission
-constexpr double kMergeBytes = 40e6;     // of the program itself
-constexpr double kBytesPerNode = 125e3;  // of its summary in a merge; measured 1,184 MB for 10,000
+constexpr double kMergeBytes = 40e6;     // the program itself
+constexpr double kBytesPerNode = 125e3;  // its summary in a merge; measured 1,184 MB for 10,000
 constexpr double kShareOfMemory = 0.5;   // for a merge: address space is limited, too, and some summaries are larger
 
 std::string claim_of(const JobPlace& job) {

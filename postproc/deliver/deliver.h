@@ -25,7 +25,7 @@ struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{0};
   double most_seconds = 0;                               // limit for the estimated analysis in the epilog
-  DeliveryPaces paces;                                   // of earlier deliveries on this node
+  DeliveryPaces paces;                                   // see DeliveryTimes
   double memory = static_cast<double>(kMostUserMemory);  // bytes, for a report that is built here
   bool downsample_traces = false;                        // once they are analysed
 };

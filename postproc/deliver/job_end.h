@@ -14,7 +14,7 @@ struct JobEnd {
   std::string config;      // the site's; the user's own is not read here
   std::string request;     // the text behind --reveal=
   std::string mail_state;  // where mails are counted
-  DeliveryPaces paces;     // of this node
+  DeliveryPaces paces;     // see DeliveryTimes
   bool orphan = false;     // its collector was killed; its sampler may still be closing the trace
   int ledger_fd = -1;      // gets the lines of this job for the ledger that root keeps on this node
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer; "*": there is much to do after it

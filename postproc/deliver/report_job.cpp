@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 constexpr auto kSubmitLimit = 10s;
 constexpr std::size_t kMostTasks = 64;
 constexpr double kMergeMargin = 2;    // summaries of nodes with more channels and findings are larger
-constexpr double kPartBytes = 100e6;  // of a task with its 256 nodes; measured 67 MB for 125 and 339 MB for 1,250
+constexpr double kPartBytes = 100e6;  // a task with its 256 nodes; measured 67 MB for 125 and 339 MB for 1,250
 
 /// The exit status; -1 if it did not end in time, 127 if it could not be started. The script is on its standard input:
 /// every user of the node can read a command line.
