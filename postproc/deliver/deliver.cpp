@@ -344,7 +344,8 @@ class Move {
     return {nanoseconds_of(status.st_mtim), status.st_size};
   }
 
-  /// Or gone: once the epilog has been let go, a next collector of the same job may deliver here and reuse the names.
+  /// True also where the file is gone: once the epilog has been let go, the next collector of this job may deliver what
+  /// it finds in the spool, and use the name again.
   static bool is_of_a_later_run(const Placed& file) {
     return file_of_spool(file.from).mtime_ns != file.copied.mtime_ns;
   }
