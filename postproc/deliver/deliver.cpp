@@ -290,7 +290,7 @@ class Move {
   /// no node reads its trace back from the file server. A summary comes before its thinned trace: while the two do not
   /// fit, the trace that is there is whole.
   void results() {
-    const std::vector<Placed> delivered = placed_;
+    const std::vector<Placed> delivered = placed_;  // summary() adds to them
     for (const Placed& file : delivered) {
       if (!file.from.filename().string().starts_with(node_ + ".h5") || is_of_a_later_run(file)) continue;
       const fs::path result = file.from.parent_path() / summary_name(file.from);
