@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """Counts the operations with names that the end of a Slurm job makes in the shared directory, for each of its nodes.
 
-  bench/delivery_operations.py [--bin DIR] [--nodes 4] [--of 1001] [--long] [--list] [--most N]
+  bench/delivery_operations.py [--bin DIR] [--nodes 4] [--of 1001] [--long] [--step] [--list] [--most N]
 
 Each node delivers a real trace of a few seconds with `reveal deliver` as the collector starts it, in the order of the
 nodes, the first one in the background: it waits for the others and builds the report. The others are traced with
 strace; counted are system calls with a name in that directory, and openings of the directory itself. Calls on open files
 (reading, writing, times, syncing) are not counted. With --of, the job has so many nodes, of which only these deliver, so
 that there is no report; they share one of the folders of a large job, which the first one has made. With --long, the analysis is too much for an epilog: the trace
-is delivered before. Needs strace."""
+is delivered before. With --step, the collectors were started by a step, as on a site whose prologs see no jobs. Needs
+strace."""
 import argparse
 import collections
 import os
@@ -75,6 +76,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--of", type=int, default=0, help="nodes of the job, if it has more than deliver here")
     parser.add_argument("--long", action="store_true", help="each node analyses its trace after its epilog")
+    parser.add_argument("--step", action="store_true", help="the collectors were started by a step on all nodes")
     parser.add_argument("--list", action="store_true", help="the calls of the last node, in their order")
     parser.add_argument("--most", type=int, help="exit status 1 if a node needs more operations")
     args = parser.parse_args()
@@ -94,6 +96,8 @@ def main():
         (base / "reveal.conf").write_text(f'[slurm]\nreport_limit = "{report_limit}"\n')
         environment = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "SLURM_JOB_NODELIST": job_nodes,
                        "SLURM_JOB_WORK_DIR": str(work), "SLURM_CLUSTER_NAME": "c"}
+        if args.step:
+            environment["SLURM_STEP_NODELIST"] = job_nodes
         record(str(binaries / "reveal-collect"), base / "spool", nodes)
 
         def deliver(node: str, *before: str) -> subprocess.Popen:

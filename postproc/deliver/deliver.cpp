@@ -660,7 +660,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     try {
       claimed = claim_free(candidate, place);
       const fs::path& directory = claimed.directory;
-      if (learn && !delivery.names) delivery.names = learn(directory);
+      if (learn && !delivery.names) delivery.names = learn(directory, claimed.fresh);
       // Nodes of different pace estimate the merge differently: the first ones decide. Before a summary is there, since
       // the node that has all of them looks for the marker.
       const bool decides = wants_job || claimed.fresh || delivery.names;

@@ -91,8 +91,8 @@ struct Candidate {
 [[nodiscard]] std::filesystem::path delivered_to(const Delivery& delivery);
 
 /// The names of the job, queried once when this node has its directory, so that they are there before the traces;
-/// nothing if another node queries them.
-using LearnNames = std::function<std::optional<JobNames>(const std::filesystem::path& directory)>;
+/// nothing if another node queries them. `first`: no other node came to this directory before.
+using LearnNames = std::function<std::optional<JobNames>(const std::filesystem::path& directory, bool first)>;
 
 /// Called once the trace is where it belongs, if the analysis or the merge is too much for an epilog.
 using LetEpilogGo = std::function<void(const Delivery&)>;

@@ -67,8 +67,11 @@ class EndOfNode {
     } else {
       job.names = {};
     }
-    const LearnNames learn = [&](const std::filesystem::path& directory) -> std::optional<JobNames> {
-      if (alone || (!job.place.inner && job.place.nodes.front() != end_.node)) return std::nullopt;
+    const LearnNames learn = [&](const std::filesystem::path& directory, bool first) -> std::optional<JobNames> {
+      // The nodes of a step need not have the first one of the job. The others leave the marker alone.
+      const auto& nodes = job.place.inner ? job.place.watched : job.place.nodes;
+      const bool leads = !nodes.empty() && nodes.front() == end_.node;
+      if (alone || !(leads || (job.place.inner && first))) return std::nullopt;
       if (!take_marker(directory, kAskedFile)) return std::nullopt;
       JobNames unnamed = known.names;
       unnamed.name = unnamed.array_job = unnamed.array_task = "";
@@ -89,7 +92,7 @@ class EndOfNode {
           submit(so_far, {job.place, alone ? job.names : so_far.names.value_or(known.names)}, settings);
           ready("*");
         });
-    if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
+    if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory, true);
     const bool asked = alone || delivery.names;
     if (!alone) job.names = delivery.names.value_or(known.names);
     if (!delivery.moved) {

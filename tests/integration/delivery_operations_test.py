@@ -14,7 +14,7 @@ from harness import BUILD, SOURCE, check, end, skip
 def main():
     if not shutil.which("strace") or subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
         skip("strace is not here, or may not trace")
-    for most, more in ((7, []), (7, ["--long"]), (8, ["--long", "--of", "1001"])):
+    for most, more in ((7, []), (7, ["--long"]), (8, ["--long", "--step", "--of", "1001"])):
         done = subprocess.run([SOURCE / "bench/delivery_operations.py", "--bin", BUILD / "bin", "--nodes", "3", "--most",
                                str(most), *more], capture_output=True, text=True, timeout=300, env=dict(os.environ))
         print(*more, done.stdout)

@@ -85,7 +85,7 @@ class Deliver : public testing::Test {
     return base_ / ("spool-" + node);
   }
   /// The answer of the controller.
-  static std::optional<JobNames> named_train(const fs::path&) {
+  static std::optional<JobNames> named_train(const fs::path&, bool) {
     JobNames names;
     names.name = "train";
     names.state = "COMPLETED";
@@ -365,6 +365,17 @@ TEST_F(Deliver, NamesTheDirectoryOnAFileServerWithoutExclusiveRenames) {
   EXPECT_TRUE(fs::exists(base_ / "work/train-4711-2/report.json"));
 }
 
+TEST_F(Deliver, TellsTheNodeThatComesFirst) {
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  std::vector<bool> first;
+  const auto note = [&first](const fs::path&, bool is_first) -> std::optional<JobNames> {
+    first.push_back(is_first);
+    return std::nullopt;
+  };
+  for (const char* node : {"n02", "n01"}) EXPECT_TRUE(deliver(spool(node), node, job_, "", settings_, {}, note).moved);
+  EXPECT_EQ(first, (std::vector<bool>{true, false}));
+}
+
 TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
   // Steps on one node each: `srun -N1 --reveal a & srun -N1 --reveal b`.
   job_.place.nodes = {"n01", "n02"};
@@ -419,7 +430,7 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
 
 TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
   job_.place.home.clear();
-  const auto fail = [](const fs::path&) -> std::optional<JobNames> { throw Error("the disk is full"); };
+  const auto fail = [](const fs::path&, bool) -> std::optional<JobNames> { throw Error("the disk is full"); };
   const Delivery delivery = deliver(spool("n02"), "n02", job_, "", settings_, {}, fail);
   EXPECT_FALSE(delivery.moved);
   EXPECT_NE(delivery.why.find("the disk is full"), std::string::npos);
@@ -577,7 +588,7 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
   settings_.report = ReportWhen::lazy;
   for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
   job_.place.nodes = job_.place.watched;
-  const auto occupy = [](const fs::path& directory) -> std::optional<JobNames> {
+  const auto occupy = [](const fs::path& directory, bool) -> std::optional<JobNames> {
     fs::create_directory(directory / "nodes-39");  // another node's, still empty
     throw Error("the disk is full");
   };
