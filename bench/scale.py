@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 """How `reveal report` grows with the nodes of a job whose summaries are there: bytes, time and memory.
 
-  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1] [--parts 8] [--kinds 1]
+  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1] [--parts 8] [--kinds 1] [--history 20]
 
 JOB is the directory of a real job with one trace or a few (`reveal-run`, or `tile_trace --nodes 4` of a recording).
 `reveal report` summarises them; each emulated node then gets a copy of one of these summaries under its own name, with
 its own boot id and addresses, the node list of the whole job, and values that are some tenths of a percent off, beside a
 link to the trace. Findings of single nodes are left out of nine copies in ten. The reports have no earlier runs.
+
+With --history, each report is compared with so many earlier runs: records of the same run on the days before, with values
+that are some tenths of a percent off, which count as healthy whatever was found in it. Not as root, for whom no history
+is kept, and not for a job of an unknown command.
 
 With --kinds 3, the nodes are of three kinds of hardware: racks of another model, whose other processors, links and
 firmware are in all their facts, and which do less or more of everything. Printed are the findings, too: none may be
@@ -187,6 +191,36 @@ def same_report(folder):
     return report
 
 
+def record_earlier_runs(folder, base, count, report, environment):
+    """Beside the job's directory, where a report looks for runs that no index has."""
+    run([*report, folder], environment)
+    made = json.loads((folder / "report.json").read_text())
+    if not (folder / "run.json").exists():
+        sys.exit(f"there is no history: {made.get('history_reason')}")
+    chance = random.Random(2)
+    record = json.loads((folder / "run.json").read_text())
+    value = record["channel_columns"].index("value")
+    for days in range(1, count + 1):
+        earlier = copy.deepcopy(record)
+        earlier.update(run_id=f"{days:032x}", accepted=True, why_not="",
+                       begin_utc_ns=record["begin_utc_ns"] - days * 86400 * 10**9,
+                       seconds=record["seconds"] * (1 + chance.gauss(0, SPREAD)))
+        for row in earlier["channels"]:
+            row[value] = float(f"{row[value] * (1 + chance.gauss(0, SPREAD)):.4g}")
+        place = base / f"{folder.name}-{days}"
+        place.mkdir()
+        (place / "run.json").write_text(json.dumps(earlier))
+    shutil.rmtree(environment["XDG_STATE_HOME"], ignore_errors=True)
+
+
+def compared_runs(folder):
+    report = json.loads((folder / "report.json").read_text())
+    history = report.get("history") or {}
+    if history.get("status") != "compared":
+        sys.exit(f"not compared with earlier runs: {history or report.get('history_reason')}")
+    return history["accepted"]
+
+
 def in_parts(program, folder, parts, report, environment):
     """Seconds of the slowest part and of the report, and the larger peak of both in MB."""
     serial = same_report(folder)
@@ -207,7 +241,10 @@ def main():
     parser.add_argument("--runs", type=int, default=1, help="the shortest of so many is printed")
     parser.add_argument("--kinds", type=int, default=1, choices=range(1, len(SPEEDS) + 1), help="kinds of hardware")
     parser.add_argument("--parts", type=int, default=0, help="parts of a second report")
+    parser.add_argument("--history", type=int, default=0, metavar="RUNS", help="earlier runs of the job")
     options = parser.parse_args()
+    if options.history and os.geteuid() == 0:
+        sys.exit("reveal keeps no history for root")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as base:
         base = pathlib.Path(base)
@@ -216,21 +253,29 @@ def main():
         real.mkdir()
         for trace in glob.glob(f"{options.job}/*.h5"):
             shutil.copy2(trace, real)
-        report = [f"{options.bin}/reveal", "report", "--no-history"]
-        subprocess.run([*report, real], check=True, stdout=subprocess.DEVNULL, env=environment)
+        report = [f"{options.bin}/reveal", "report"]
+        subprocess.run([*report, "--no-history", real], check=True, stdout=subprocess.DEVNULL, env=environment)
+        if not options.history:
+            report.append("--no-history")
         traces = sorted(real.glob("*.h5"))
         summaries = [read(trace.with_suffix(".summary.json")) for trace in traces]
         more = " parts | MB | slowest s | its peak MB | report s | its peak MB | both s |" if options.parts else ""
+        if options.history:
+            more = " compared with runs |" + more
         print("| nodes | summaries, MB | each, KB | wall s | cpu s | peak MB | report.json MB | report.html MB |" + more)
         print("|---|---|---|---|---|---|---|---|" + "---|" * more.count("|"))
         for count in map(int, options.nodes.split(",")):
             folder = base / f"nodes{count}"
             folder.mkdir()
             size = emulate(copy.deepcopy(summaries), traces, folder, count, options.kinds)
+            if options.history:
+                record_earlier_runs(folder, base, options.history, report, environment)
             wall, cpu, peak = min(run([*report, folder], environment) for _ in range(options.runs))
             json_size, html_size = ((folder / f"report.{kind}").stat().st_size / 1e6 for kind in ("json", "html"))
             print(f"| {count:,} | {size / 1e6:.1f} | {size / count / 1e3:.1f} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | "
                   f"{json_size:.2f} | {html_size:.2f} |", end="", flush=True)
+            if options.history:
+                print(f" {compared_runs(folder)} |", end="")
             print(in_parts(report[0], folder, options.parts, report, environment) if options.parts else "", flush=True)
             if options.kinds > 1:
                 for finding in json.loads((folder / "report.json").read_text())["findings"]:

@@ -36,6 +36,7 @@
 #include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/node_list.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/run_program.h"
@@ -285,7 +286,7 @@ class Broker {
       cgroup_.join();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
-      refuse_system_calls();
+      refuse_system_calls(UserProcess::sampler);
       end_with_parent(broker, SIGTERM);  // no other process would end it
       if (::chdir("/") != 0) throw system_error("/", errno);
       return sample_(free_trace(), sockets);
@@ -353,7 +354,7 @@ class Broker {
       }
     }
     const double expected = expected_delivery_seconds(options_.config, trace_bytes()).value_or(0);
-    pace_ = DeliveryTimes::in_spool(options_.spool, utc_seconds_now()).pace_of(options_.uid);
+    paces_ = DeliveryTimes::in_spool(options_.spool, utc_seconds_now()).paces_of(options_.uid);
     const double before = cpu_seconds_of_children();
     const pid_t broker = ::getpid();
     ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
@@ -387,8 +388,7 @@ class Broker {
       if (answered) signals_.wait(100ms);
     }
     if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
-    const bool whole = child.status() && end_of(child) == 0;  // and not kWorkedForOthers
-    if (whole) keep_delivery_time(expected, cpu_seconds_of_children() - before);
+    keep_delivery_time(end_of(child), expected, cpu_seconds_of_children() - before);
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));
   }
@@ -409,13 +409,22 @@ class Broker {
     return bytes;
   }
 
-  // A node that learns nothing estimates as before.
-  void keep_delivery_time(double expected, double cpu) const {
+  // A node that learns nothing estimates as before. `expected`: for the analysis of the trace, which a deliverer that
+  // built the report of all nodes has done, too.
+  void keep_delivery_time(std::optional<int> end, double expected, double cpu) const {
+    const bool merged = end == kBuiltReportOfAll;
+    if (end != 0 && !merged) return;
+    DeliveryTime time{.owner = options_.uid, .expected_seconds = expected, .cpu_seconds = cpu};
     try {
+      time.utc_seconds = utc_seconds_now();
+      if (merged) {
+        time.work = DeliveryWork::merge;
+        time.expected_seconds = expected_merge_seconds(expand_node_list(process_environment(kPrologNodes)).size());
+        time.cpu_seconds = cpu - paces_.analysis * expected;
+      }
       DeliveryTimes times = DeliveryTimes::in_spool(options_.spool, utc_seconds_now());
       const std::string before = times.text();
-      times.add(
-          {.owner = options_.uid, .utc_seconds = utc_seconds_now(), .expected_seconds = expected, .cpu_seconds = cpu});
+      times.add(time);
       if (times.text() != before) times.keep_in_spool(options_.spool);
     } catch (const std::exception& error) {
       say(LOG_NOTICE, options_, std::string("the time of this delivery is not kept: ") + error.what());
@@ -434,15 +443,32 @@ class Broker {
       ::setenv("SLURM_JOB_RESTART_COUNT", std::to_string(lock_.restart()).c_str(), 1);
       ::setenv("SLURM_STEP_NODELIST", lock_.step_nodes().c_str(), 1);
       ::setenv("REVEAL_REQUEST", lock_.request().c_str(), 1);  // every user of the node can read a command line
+      const bool refused = refuse_system_calls(UserProcess::deliverer);
       become_user(options_.uid, options_.gid, programs_of_deliverer(options_.config));
+      if (!refused && !refuse_system_calls(UserProcess::deliverer)) {
+        say(LOG_NOTICE, options_, "no filter of system calls can be set up here: the delivery goes on without it");
+      }
       end_with_parent(broker);
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = own_path().parent_path() / "reveal";
-      std::vector<std::string> words{own.string(),         "deliver",    spool_.string(),       "--job",
-                                     options_.job,         "--node",     options_.node,         "--config",
-                                     options_.config,      "--ready-fd", std::to_string(ready), "--mail-state",
-                                     mail_state_.string(), "--pace",     std::to_string(pace_)};
+      const std::string pace = std::to_string(paces_.analysis);
+      std::vector<std::string> words{own.string(),
+                                     "deliver",
+                                     spool_.string(),
+                                     "--job",
+                                     options_.job,
+                                     "--node",
+                                     options_.node,
+                                     "--config",
+                                     options_.config,
+                                     "--ready-fd",
+                                     std::to_string(ready),
+                                     "--mail-state",
+                                     mail_state_.string(),
+                                     "--pace",
+                                     pace};
+      words.insert(words.end(), {"--merge-pace", std::to_string(paces_.merge)});
       if (options_.orphan) words.emplace_back("--orphan");
       if (ledger_lines_) {
         ::fcntl(ledger_lines_.get(), F_SETFD, 0);
@@ -518,7 +544,7 @@ class Broker {
   ChildProcess call_server_;
   Allowance serving_{120, .05};  // seconds, and in a second later, for requests: thousands on a node of many cpus
   Descriptor ledger_lines_;      // lines of the deliverer; none where the site keeps no ledger
-  double pace_ = 1;              // analyses on this node, see DeliveryTimes
+  DeliveryPaces paces_;          // see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

@@ -12,12 +12,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
+#include <cstdint>
+#include <exception>
+#include <iterator>
 #include <vector>
 
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/user_memory.h"
 
 namespace reveal {
 namespace {
@@ -27,7 +30,7 @@ constexpr struct {
   rlim_t most;
 } kDelivererLimits[] = {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes
-    {RLIMIT_AS, rlim_t{2} << 30},                                    // bytes
+    {RLIMIT_AS, kMostUserMemory},
 #endif
     {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the control group counts ours
     {RLIMIT_NOFILE, 4096},
@@ -41,23 +44,56 @@ constexpr struct {
 // https://man7.org/linux/man-pages/man2/ptrace.2.html
 constexpr unsigned kHarmless[] = {CAP_BLOCK_SUSPEND, CAP_WAKE_ALARM};
 
-constexpr int kNotOfASampler[] = {
-    SYS_execve,        SYS_execveat,
-    SYS_ptrace,        SYS_process_vm_writev,
-    SYS_mount,         SYS_umount2,
-    SYS_pivot_root,    SYS_chroot,
-    SYS_unshare,       SYS_userfaultfd,
-    SYS_add_key,       SYS_request_key,
-    SYS_keyctl,        SYS_swapon,
-    SYS_swapoff,       SYS_reboot,
-    SYS_init_module,   SYS_finit_module,
-    SYS_delete_module, SYS_kexec_load,
-    SYS_acct,          SYS_settimeofday,
-    SYS_clock_settime, SYS_sethostname,
-    SYS_setdomainname, SYS_open_by_handle_at,
+enum class Refused : std::uint8_t { to_both, to_samplers, to_deliverers };
+
+struct RefusedCall {
+  int number;
+  Refused to = Refused::to_both;
 };
-constexpr int kMountCalls[] = {428, 429, 430, 431, 432, 433};  // open_tree to fspick: newer than headers of build hosts
-constexpr int kOtherTable = 0x4000'0000;                       // on x86, the same calls with 32-bit pointers
+
+// Numbers instead of names are newer than headers of build hosts.
+constexpr RefusedCall kRefusedCalls[] = {
+    {SYS_execve, Refused::to_samplers},  // a deliverer starts sbatch and mail programs
+    {SYS_execveat, Refused::to_samplers},
+    {SYS_ptrace},
+    {SYS_process_vm_writev},
+    {SYS_process_vm_readv, Refused::to_deliverers},
+    {SYS_mount},
+    {SYS_umount2},
+    {428},  // open_tree
+    {429},  // move_mount
+    {430},  // fsopen
+    {431},  // fsconfig
+    {432},  // fsmount
+    {433},  // fspick
+    {SYS_pivot_root},
+    {SYS_chroot},
+    {SYS_unshare},
+    {SYS_setns, Refused::to_deliverers},  // a sampler reads in the network namespaces of its user
+    {SYS_bpf, Refused::to_deliverers},
+    {SYS_perf_event_open, Refused::to_deliverers},
+    {425, Refused::to_deliverers},  // io_uring_setup
+    {438, Refused::to_deliverers},  // pidfd_getfd
+    {SYS_userfaultfd},
+    {SYS_add_key},
+    {SYS_request_key},
+    {SYS_keyctl},
+    {SYS_swapon},
+    {SYS_swapoff},
+    {SYS_reboot},
+    {SYS_init_module},
+    {SYS_finit_module},
+    {SYS_delete_module},
+    {SYS_kexec_load},
+    {SYS_acct},
+    {SYS_settimeofday},
+    {SYS_clock_settime},
+    {SYS_sethostname},
+    {SYS_setdomainname},
+    {SYS_open_by_handle_at},
+};
+constexpr std::uint32_t kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING
+constexpr int kOtherTable = 0x4000'0000;          // on x86, the same calls with 32-bit pointers
 
 struct Capabilities {
   __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3]{};
@@ -128,21 +164,29 @@ void become_user(uid_t uid, gid_t gid, Programs programs, std::span<const unsign
   if (uid != 0 && ::setuid(0) == 0) throw Error("privileges could be regained");
   if (programs == Programs::none) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   // https://man7.org/linux/man-pages/man2/keyctl.2.html
-  ::syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, nullptr);  // slurmd's is not the user's
+  ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);  // slurmd's is not the user's
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);
   ::umask(077);
 }
 
-void refuse_system_calls() noexcept {
+bool refuse_system_calls(UserProcess process) noexcept {
+  const Refused others = process == UserProcess::sampler ? Refused::to_deliverers : Refused::to_samplers;
   try {
+    std::vector<int> numbers;
+    numbers.reserve(std::size(kRefusedCalls));
+    for (const RefusedCall& call : kRefusedCalls) {
+      if (call.to != others) numbers.push_back(call.number);
+    }
     CallFilter filter;
-    filter.refuse(kNotOfASampler);
-    filter.refuse(kMountCalls);
+    // become_user() comes after it.
+    if (process == UserProcess::deliverer) filter.allow_only(SYS_keyctl, 0, {&kJoinSessionKeyring, 1});
+    filter.refuse(numbers);
     filter.refuse_newer(kOtherTable, {});
-    filter.install();
-  } catch (const std::bad_alloc&) {  // the privileges are gone in any case
+    return filter.install();
+  } catch (const std::exception&) {  // without memory
+    return false;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/basics/user_memory.h"
 
 namespace reveal {
 namespace {
@@ -23,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kMostMemory = 2ULL << 30;
-constexpr unsigned kMemoryShare = 4;  // a small node gives at most this part
 constexpr const char* kMostTasks = "128";
 constexpr auto kGroupKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
@@ -67,14 +65,8 @@ bool is_used(const fs::path& root) {
   });
 }
 
-std::string memory_limit() {
-  struct sysinfo node {};
-  if (::sysinfo(&node) != 0) return std::to_string(kMostMemory);
-  return std::to_string(std::min(kMostMemory, std::uint64_t{node.totalram} * node.mem_unit / kMemoryShare));
-}
-
 void limit(const fs::path& group) {
-  const std::string memory = memory_limit();
+  const std::string memory = std::to_string(user_memory_of_node());
   for (const char* file : {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max"}) {
     set(group / file, memory);
   }

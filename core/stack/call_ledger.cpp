@@ -410,7 +410,8 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
              " processes are counted and not timed: they are under a seccomp filter");
   }
   if (unsized > 0)
-    add_note("the bytes of " + std::to_string(unsized) + " calls are not known: their arguments do not show them");
+    add_note("the bytes of " + std::to_string(unsized) +
+             " calls are not known: their arguments do not show them, or show more than 16 TiB");
   if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
   if (steps_lost_ > 0) {
     add_note(std::to_string(steps_lost_) + " steps are counted and not listed: they followed each other too fast");

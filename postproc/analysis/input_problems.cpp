@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/telemetry/job.h"
+#include "hdf5schema/basics/node_list.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {

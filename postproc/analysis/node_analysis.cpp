@@ -10,6 +10,7 @@
 #include <span>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/node_list.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"

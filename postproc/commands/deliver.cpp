@@ -18,7 +18,8 @@ class Deliver final : public Command {
     app.add_option("--ready-fd", end_.ready_fd);
     app.add_option("--ledger-fd", end_.ledger_fd);
     app.add_option("--mail-state", end_.mail_state);
-    app.add_option("--pace", end_.pace);
+    app.add_option("--pace", end_.paces.analysis);
+    app.add_option("--merge-pace", end_.paces.merge);
     app.add_flag("--orphan", end_.orphan);
   }
 

@@ -7,10 +7,10 @@
 
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/node_list.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/ledger/local_ledger.h"
 #include "postproc/ledger/owner_key.h"
-#include "postproc/telemetry/job.h"
 
 namespace reveal {
 namespace {

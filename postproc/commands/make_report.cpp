@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/node_list.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "postproc/analysis/job_history.h"
 #include "postproc/analysis/job_remedy.h"

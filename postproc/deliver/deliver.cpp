@@ -52,10 +52,12 @@ constexpr double kShareOfLimit =
 constexpr double kUnderLoad = 2;              // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
-    300;                                  // seconds of an idle cpu; the broker gives up after a quarter of an hour
-constexpr auto kWaitAfterEpilog = 30s;    // for the other nodes
-constexpr auto kSubmission = 60s;         // longest time from the marker of a report job to its submission
-constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
+    300;                                 // seconds of an idle cpu; the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;   // for the other nodes
+constexpr auto kSubmission = 60s;        // longest time from the marker of a report job to its submission
+constexpr double kMergeBytes = 40e6;     // the program itself
+constexpr double kBytesPerNode = 125e3;  // its summary in a merge; measured 1,184 MB for 10,000
+constexpr double kShareOfMemory = 0.5;   // for a merge: address space is limited, too, and some summaries are larger
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -220,13 +222,13 @@ bool is_of_trace(std::string_view name, std::string_view node) {
   return name.starts_with('.');
 }
 
-/// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
+/// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool. Its
+/// size may differ: one of the two may have been thinned, which keeps the time.
 bool stands_already(const fs::path& file, int folder, const std::string& name) {
   struct stat ours {};
   struct stat there {};
   return ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::lstat(file.c_str(), &ours) == 0 &&
-         ours.st_size == there.st_size && ours.st_mtim.tv_sec == there.st_mtim.tv_sec &&
-         ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
+         nanoseconds_of(ours.st_mtim) == nanoseconds_of(there.st_mtim);
 }
 
 struct Waiting {
@@ -259,40 +261,64 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
 /// Files go from the spool to the job's directory. They leave the spool once all of their new names are on the disk.
 class Move {
  public:
-  Move(const NodePlace& to, const std::string& node) : to_(to), node_(node) {}
+  Move(NodePlace to, const std::string& node) : to_(std::move(to)), node_(node) {}
 
   void trace(const fs::path& from) {
     const std::string own = from.filename().string();
     const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
     // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
     const auto name_of = [&](int number) { return number == 1 ? own : fmt::format("{}-{}{}", node_, number, ending); };
+    const FileOfSpool file = file_of_spool(from);  // before it is read
     const std::string name = copied_or_there(from, name_of);
-    placed_.push_back(from);
+    placed_.push_back({from, name, file});
     if (!own.ends_with(".earlier") && name != own) new_names_[summary_name(from)] = name;
   }
 
   void summary(const fs::path& from) {
     const std::string own = from.filename().string();
     const auto renamed = new_names_.find(own);
+    const FileOfSpool file = file_of_spool(from);
     if (renamed == new_names_.end()) {
       copy_over(from, to_.folder, to_.directory, own);
     } else {
       publish_renamed(from, renamed->second);
     }
-    placed_.push_back(from);
+    placed_.push_back({from, own, file});
+  }
+
+  /// The results of this node's traces, which are there: their copies in the spool were analysed, and maybe thinned. So
+  /// no node reads its trace back from the file server. A summary comes before its thinned trace: while the two do not
+  /// fit, the trace that is there is whole.
+  void results() {
+    const std::vector<Placed> delivered = placed_;  // summary() adds to them
+    for (const Placed& file : delivered) {
+      if (!file.from.filename().string().starts_with(node_ + ".h5") || is_of_a_later_run(file)) continue;
+      const fs::path result = file.from.parent_path() / summary_name(file.from);
+      std::error_code none;
+      if (fs::exists(result, none)) summary(result);
+      if (file_of_spool(file.from).bytes != file.copied.bytes)
+        copy_over(file.from, to_.folder, to_.directory, file.name);
+    }
+  }
+
+  /// Returns why their names may not be on the disk, "" if they are.
+  [[nodiscard]] std::string sync() const {
+    try {
+      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
   }
 
   /// Returns why a delivered file is still in the spool, "" if there is none.
   [[nodiscard]] std::string finish() {
-    std::string left;
-    try {
-      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
-    } catch (const Error& error) {  // they stay in the spool, too
-      return error.what();
-    }
-    for (const fs::path& file : placed_) {
-      if (::unlink(file.c_str()) != 0)
-        left = system_error(file.string() + ": was delivered and cannot be removed", errno).what();
+    std::string left = sync();
+    if (!left.empty()) return left;
+    for (const Placed& file : placed_) {
+      if (is_of_a_later_run(file)) continue;
+      if (::unlink(file.from.c_str()) != 0)
+        left = system_error(file.from.string() + ": was delivered and cannot be removed", errno).what();
     }
     placed_.clear();
     return left;
@@ -302,6 +328,27 @@ class Move {
   struct IsThere {
     std::string name;
   };
+  struct FileOfSpool {
+    std::int64_t mtime_ns = 0;
+    off_t bytes = 0;
+  };
+  struct Placed {
+    fs::path from;
+    std::string name;  // in the directory
+    FileOfSpool copied;
+  };
+
+  static FileOfSpool file_of_spool(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return {};
+    return {nanoseconds_of(status.st_mtim), status.st_size};
+  }
+
+  /// True also where the file is gone: once the epilog has been let go, the next collector of this job may deliver what
+  /// it finds in the spool, and use the name again.
+  static bool is_of_a_later_run(const Placed& file) {
+    return file_of_spool(file.from).mtime_ns != file.copied.mtime_ns;
+  }
 
   /// The name of the file. It is looked for only where it cannot be new: nearly all of a thousand nodes come once.
   std::string copied_or_there(const fs::path& from, const std::function<std::string(int)>& name_of) const {
@@ -330,17 +377,16 @@ class Move {
     publish_summary(to_.directory / trace, *std::move(theirs), Synced::yes);
   }
 
-  const NodePlace& to_;
+  NodePlace to_;
   const std::string& node_;
-  std::vector<fs::path> placed_;
+  std::vector<Placed> placed_;
   std::map<std::string, std::string> new_names_;  // by the summary of each trace
 };
 
 /// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
-/// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
-std::string move_all(const fs::path& spool, const NodePlace& to, const std::string& node) {
+/// not replaced. All of them stay in the spool for now.
+void place_all(Move& move, const fs::path& spool, const std::string& node) {
   const Waiting waiting = waiting_in(spool, node);
-  Move move(to, node);
   try {
     for (const fs::path& trace : waiting.traces) move.trace(trace);
     for (const fs::path& summary : waiting.summaries) move.summary(summary);
@@ -348,25 +394,37 @@ std::string move_all(const fs::path& spool, const NodePlace& to, const std::stri
     static_cast<void>(move.finish());
     throw Error(std::string(error.what()) + "; kept in " + spool.string());
   }
-  return move.finish();
+}
+
+/// Whatever becomes of the results, the traces are delivered, and the report makes results that are missing. Returns
+/// the failures in one line.
+std::string deliver_results(Move& move) {
+  std::string why;
+  try {
+    move.results();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  const std::string left = move.finish();
+  return why.empty() || left.empty() ? why + left : why + "; " + left;
 }
 
 /// The analysis of this node's own traces.
 double analysis_seconds(const fs::path& spool, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return kUnderLoad * settings.pace * expected_analysis_seconds(bytes, settings.downsample_traces);
+  return kUnderLoad * settings.paces.analysis * expected_analysis_seconds(bytes, settings.downsample_traces);
 }
 
-double merge_seconds(std::size_t nodes, const DeliverSettings& settings) {
-  return kUnderLoad * settings.pace * kSecondsPerNode * static_cast<double>(nodes);
+double merge_seconds(std::size_t nodes, const DeliveryPaces& paces) {
+  return kUnderLoad * paces.merge * expected_merge_seconds(nodes);
 }
 
 /// The same moment for thousands of nodes would be too much for one directory.
-void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::microseconds spread,
-                   std::chrono::microseconds longest) {
+void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::nanoseconds spread,
+                   std::chrono::nanoseconds longest) {
   const auto turn = std::find(job.nodes.begin(), job.nodes.end(), node) - job.nodes.begin();
-  std::this_thread::sleep_for(std::min(turn * spread, longest));
+  std::this_thread::sleep_for(time_of_turn(static_cast<std::size_t>(turn), job.nodes.size(), spread, longest));
 }
 
 void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vector<std::string>& nodes,
@@ -462,6 +520,7 @@ ReportMaker build_when_complete(Delivery& delivery, const std::string& node, con
       options.now_utc_ns = utc_now_ns();
       std::vector<InputProblem> problems;
       write_report(directory, build_report(directory, options, problems));
+      delivery.of_all_nodes = !built && nodes.size() > 1 && contains_all(reported, job.place.nodes);
       built = true;
     }
     if (delivered(directory) == reported) return ReportMaker::this_node;
@@ -494,11 +553,22 @@ std::chrono::seconds longest_analysis(const Delivery& delivery) noexcept {
   return std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
 }
 
-EpilogLimits epilog_limits(double pace) {
-  const DeliverSettings settings{.pace = pace};
-  const double own = kUnderLoad * settings.pace * expected_analysis_seconds(1, false);
-  return {.nodes = static_cast<std::size_t>(std::llround(kMostMergeAfterEpilog / merge_seconds(1, settings))),
-          .trace_bytes = kMostAnalysisAfterEpilog / own};
+std::chrono::nanoseconds time_of_turn(std::size_t turn, std::size_t nodes, std::chrono::nanoseconds spread,
+                                      std::chrono::nanoseconds longest) noexcept {
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(nodes, 1));
+  return static_cast<std::int64_t>(turn) * std::min(spread, longest / count);
+}
+
+double merge_bytes(std::size_t nodes) noexcept {
+  return kMergeBytes + kBytesPerNode * static_cast<double>(nodes);
+}
+
+EpilogLimits epilog_limits(const DeliveryPaces& paces, double memory) {
+  const double own = kUnderLoad * paces.analysis * expected_analysis_seconds(1, false);
+  const double in_time = kMostMergeAfterEpilog / merge_seconds(1, paces);
+  const double in_memory = std::max(0.0, kShareOfMemory * memory - kMergeBytes) / kBytesPerNode;
+  const double most = std::max(1.0, std::min(in_time, in_memory));  // one node has nothing to merge
+  return {.nodes = static_cast<std::size_t>(std::llround(most)), .trace_bytes = kMostAnalysisAfterEpilog / own};
 }
 
 bool take_marker(const fs::path& directory, const char* name) noexcept {
@@ -564,12 +634,13 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   Delivery delivery;
   delivery.directory = spool;
   const double own = analysis_seconds(spool, settings);
-  const double merge = merge_seconds(place.watched.size(), settings);
+  const double merge = merge_seconds(place.watched.size(), settings.paces);
+  const bool too_many_nodes = place.watched.size() > epilog_limits(settings.paces, settings.memory).nodes;
   // A node analyses its own trace, wherever the report is built: one cpu could not do that for a thousand nodes.
   const bool analyses = settings.report != ReportWhen::lazy;
   const bool in_epilog = analyses && own <= settings.most_seconds;
   const bool wants_job = settings.report == ReportWhen::job || (analyses && own > kMostAnalysisAfterEpilog);
-  delivery.needs_job = wants_job || (analyses && merge > kMostMergeAfterEpilog);
+  delivery.needs_job = wants_job || (analyses && too_many_nodes);
   if (!in_epilog) delivery.seconds_after_epilog = own;
   const bool merge_in_epilog = in_epilog && own + merge <= settings.most_seconds;
   const auto add_problem = [&why = delivery.why](const std::string& problem) {
@@ -580,6 +651,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     if (!settings.downsample_traces) return;
     for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
+  const bool results_later = analyses && !in_epilog;
+  std::optional<Move> move;
   if (in_epilog) analyse(spool);
   wait_for_turn(node, place, kSpreadInEpilog, kLongestSpreadInEpilog);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
@@ -587,7 +660,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     try {
       claimed = claim_free(candidate, place);
       const fs::path& directory = claimed.directory;
-      if (learn && !delivery.names) delivery.names = learn(directory);
+      if (learn && !delivery.names) delivery.names = learn(directory, claimed.fresh);
       // Nodes of different pace estimate the merge differently: the first ones decide. Before a summary is there, since
       // the node that has all of them looks for the marker.
       const bool decides = wants_job || claimed.fresh || delivery.names;
@@ -595,7 +668,9 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
-      add_problem(move_all(spool, place_of_node(claimed, node, place), node));
+      move.emplace(place_of_node(claimed, node, place), node);
+      place_all(*move, spool, node);
+      add_problem(results_later ? move->sync() : move->finish());
       delivery.directory = directory;
       // It came later, and the first ones make the report themselves.
       if (delivery.needs_job && !decides) delivery.needs_job = has_report_job(directory);
@@ -615,7 +690,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     if (!merge_in_epilog) {
       if (let_epilog_go) let_epilog_go(delivery);
       wait_for_turn(node, place, kSpread, kLongestSpread);
-      if (!in_epilog) analyse(delivery.directory);
+      if (results_later) analyse(spool);
+      if (results_later && delivery.moved) add_problem(deliver_results(*move));
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;

@@ -20,6 +20,7 @@
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request.h"
+#include "hdf5schema/basics/user_memory.h"
 #include "postproc/deliver/array_end.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/missing_nodes.h"
@@ -66,8 +67,11 @@ class EndOfNode {
     } else {
       job.names = {};
     }
-    const LearnNames learn = [&](const std::filesystem::path& directory) -> std::optional<JobNames> {
-      if (alone || (!job.place.inner && job.place.nodes.front() != end_.node)) return std::nullopt;
+    const LearnNames learn = [&](const std::filesystem::path& directory, bool first) -> std::optional<JobNames> {
+      // The nodes of a step need not have the first one of the job. The others leave the marker alone.
+      const auto& nodes = job.place.inner ? job.place.watched : job.place.nodes;
+      const bool leads = !nodes.empty() && nodes.front() == end_.node;
+      if (alone || !(leads || (job.place.inner && first))) return std::nullopt;
       if (!take_marker(directory, kAskedFile)) return std::nullopt;
       JobNames unnamed = known.names;
       unnamed.name = unnamed.array_job = unnamed.array_task = "";
@@ -76,7 +80,8 @@ class EndOfNode {
       return names;
     };
     DeliverSettings settings = deliver_settings(config_);
-    settings.pace = bounded_pace(end_.pace);
+    settings.paces = {.analysis = bounded_pace(end_.paces.analysis), .merge = bounded_pace(end_.paces.merge)};
+    settings.memory = static_cast<double>(user_memory_of_node());
     mail_settings_ = mail_settings(config_, mail_problems_);
     if (settings.report == ReportWhen::lazy) mail_settings_.enabled = false;
     if (alone) expect_mail(job);
@@ -87,7 +92,7 @@ class EndOfNode {
           submit(so_far, {job.place, alone ? job.names : so_far.names.value_or(known.names)}, settings);
           ready("*");
         });
-    if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
+    if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory, true);
     const bool asked = alone || delivery.names;
     if (!alone) job.names = delivery.names.value_or(known.names);
     if (!delivery.moved) {
@@ -105,6 +110,7 @@ class EndOfNode {
     }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
     if (asked && comes) mail_report(delivery, job);
+    if (delivery.of_all_nodes && !mails_array_) return kBuiltReportOfAll;
     return delivery.of_other_nodes || mails_array_ ? kWorkedForOthers : 0;
   }
 

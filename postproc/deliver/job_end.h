@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "hdf5schema/basics/delivery_times.h"
+
 namespace reveal {
 
 struct JobEnd {
@@ -12,14 +14,14 @@ struct JobEnd {
   std::string config;      // the site's; the user's own is not read here
   std::string request;     // the text behind --reveal=
   std::string mail_state;  // where mails are counted
-  double pace = 1;         // pace of analyses on this node, see hdf5schema/basics/delivery_times.h
+  DeliveryPaces paces;     // see DeliveryTimes
   bool orphan = false;     // its collector was killed; its sampler may still be closing the trace
   int ledger_fd = -1;      // gets the lines of this job for the ledger that root keeps on this node
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer; "*": there is much to do after it
 };
 
 /// Trace, report, mail. Never throws; failures are logged. The exit status of the program, which may be
-/// kWorkedForOthers (delivery_times.h).
+/// kWorkedForOthers or kBuiltReportOfAll (delivery_times.h).
 [[nodiscard]] int finish_job(const JobEnd& end) noexcept;
 
 }  // namespace reveal

@@ -255,14 +255,16 @@ class SiteChecks {
     const fs::path spool = line_ ? line_->spool : PluginLine{}.spool;
     const DeliveryTimes times = DeliveryTimes::in_spool(at(spool), utc_now_ns() / kSecond);
     constexpr unsigned kAnyUser = ~0U;
-    const double pace = times.pace_of(kAnyUser);
-    const EpilogLimits limits = epilog_limits(pace);
+    const DeliveryPaces paces = times.paces_of(kAnyUser);
+    const EpilogLimits limits = epilog_limits(paces, static_cast<double>(places_.memory));
     const std::string known =
         times.deliveries() == 0
             ? "no delivery of more than half a second was measured here"
-            : fmt::format("analyses take {:.2g} times the expected processor time here (measured in {} of {})", pace,
-                          counted(static_cast<double>(times.deliveries()), "job"),
-                          counted(static_cast<double>(times.owners()), "user"));
+            : fmt::format(
+                  "analyses take {:.2g} and reports {:.2g} times the expected processor time here (measured in "
+                  "{} of {})",
+                  paces.analysis, paces.merge, counted(static_cast<double>(times.deliveries()), "job"),
+                  counted(static_cast<double>(times.owners()), "user"));
     add("reports", Result::ok,
         fmt::format("{}; a report job is submitted for more than {}, or traces of more than {}", known,
                     counted(static_cast<double>(limits.nodes), "node"), quantity(limits.trace_bytes, "bytes")));

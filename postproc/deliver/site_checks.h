@@ -2,9 +2,12 @@
 // Slurm's own commands; needs no privilege and changes nothing.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "hdf5schema/basics/user_memory.h"
 
 namespace reveal {
 
@@ -29,8 +32,9 @@ struct SitePlaces {
   std::filesystem::path programs;  // the directory of `reveal`
   std::filesystem::path history;   // history of this user; empty with the reason beside it
   std::string why_no_history;
-  std::vector<std::string> config_problem;  // problems of loading reveal.conf
-  bool query_slurm = true;                  // run scontrol where it is
+  std::vector<std::string> config_problem;       // problems of loading reveal.conf
+  bool query_slurm = true;                       // run scontrol where it is
+  std::uint64_t memory = user_memory_of_node();  // for a report
 };
 
 /// Each of them, in the order in which they are printed.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/node_list.h"
 #include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/run_key.h"
 #include "hdf5schema/basics/text.h"

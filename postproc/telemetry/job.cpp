@@ -8,7 +8,6 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/telemetry/publish.h"
 
@@ -20,38 +19,6 @@ constexpr std::string_view kPart = ".h5.part";
 constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
 constexpr std::string_view kEarlier = ".h5.earlier";
-constexpr std::size_t kMostBytes = 1 << 20;                 // size of all names
-constexpr std::size_t kLongestName = 255;                   // length of a host's name: POSIX
-constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // number of a node
-constexpr std::size_t kMostDigits = 12;
-
-/// Names up to a limit: a list of 30 kB could expand to gigabytes.
-class Names {
- public:
-  [[nodiscard]] bool full() const { return names_.size() >= kMostExpectedNodes || bytes_ >= kMostBytes; }
-  void add(std::string name) {
-    if (name.empty() || name.size() > kLongestName || full()) return;
-    bytes_ += name.size();
-    names_.push_back(std::move(name));
-  }
-  [[nodiscard]] std::vector<std::string> take() { return std::move(names_); }
-
- private:
-  std::vector<std::string> names_;
-  std::size_t bytes_ = 0;
-};
-
-void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix, Names& names) {
-  if (prefix.size() + suffix.size() > kLongestName) return;
-  const std::size_t dash = range.find('-');
-  const std::string_view low_text = range.substr(0, dash);
-  const auto low = parse_int(low_text);
-  const auto high = dash == std::string_view::npos ? low : parse_int(range.substr(dash + 1));
-  if (!low || !high || *low < 0 || *high > kLargestNumber || low_text.size() > kMostDigits) return;
-  for (std::int64_t i = *low; i <= *high && !names.full(); ++i) {
-    names.add(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
-  }
-}
 
 /// The rows before the last segment, of which a crash in between left nothing that can be read.
 bool stands_alone(const std::filesystem::path& earlier) {
@@ -130,36 +97,6 @@ bool has_more_traces_than(const std::filesystem::path& directory, std::size_t co
     return found <= count;
   });
   return found > count;
-}
-
-std::vector<std::string> expand_node_list(std::string_view list) {
-  Names names;
-  while (!list.empty() && !names.full()) {
-    // A comma inside brackets separates ranges, not names.
-    std::size_t end = 0;
-    int depth = 0;
-    while (end < list.size() && (list[end] != ',' || depth > 0)) {
-      depth += list[end] == '[' ? 1 : list[end] == ']' ? -1 : 0;
-      ++end;
-    }
-    const std::string_view item = list.substr(0, end);
-    list.remove_prefix(std::min(end + 1, list.size()));
-    const std::size_t open = item.find('[');
-    const std::size_t close = item.find(']');
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-      names.add(std::string(item));
-      continue;
-    }
-    const std::string prefix(item.substr(0, open));
-    const std::string suffix(item.substr(close + 1));
-    std::string_view ranges = item.substr(open + 1, close - open - 1);
-    while (!ranges.empty()) {
-      const std::size_t comma = std::min(ranges.find(','), ranges.size());
-      expand_range(prefix, ranges.substr(0, comma), suffix, names);
-      ranges.remove_prefix(std::min(comma + 1, ranges.size()));
-    }
-  }
-  return names.take();
 }
 
 std::string expected_nodes(const Snapshot& snapshot) {

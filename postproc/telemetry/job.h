@@ -34,9 +34,4 @@ struct ListedTrace {
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST), folded; "" when unknown.
 [[nodiscard]] std::string expected_nodes(const Snapshot& snapshot);
 
-inline constexpr std::size_t kMostExpectedNodes = 65'536;
-
-/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most kMostExpectedNodes names and a megabyte.
-[[nodiscard]] std::vector<std::string> expand_node_list(std::string_view list);
-
 }  // namespace reveal

@@ -29,8 +29,10 @@ void run_ledger(std::string_view input) {
   for (const char c : ranking_as_text(ranking, 20, {})) {
     require(c == '\n' || (c >= ' ' && c <= '~' && c != '$' && c != '`' && c != '|' && c != '<'), "a harmless page");
   }
-  const double pace = DeliveryTimes::of_text(input, kLater).pace_of(1000);
-  require(pace >= 1 / kLargestPace && pace <= kLargestPace, "no text makes a node absurdly fast or slow");
+  const DeliveryPaces paces = DeliveryTimes::of_text(input, kLater).paces_of(1000);
+  for (const double pace : {paces.analysis, paces.merge}) {
+    require(pace >= 1 / kLargestPace && pace <= kLargestPace, "no text makes a node absurdly fast or slow");
+  }
   try {
     const Backtest backtest{.changes = {}, .jobs = {parse_backtested(std::string(input))}, .totals = {}};
     require(backtest_as_text(backtest, {}).find('\x1b') == std::string::npos, "no escape reaches the terminal");

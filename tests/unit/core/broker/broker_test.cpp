@@ -369,15 +369,34 @@ TEST(UserCgroup, IsLeftByNoProcessInVersionTwo) {
   expect_that_nothing_outlives_it(root, root);
 }
 
-/// The errno of a call in a child process that has given up the calls which no sampler makes.
-int error_of_sampler(const std::function<long()>& call) {
+/// The errno of a call in a child process that has given up the calls which such a process does not make.
+int error_in(UserProcess process, const std::function<long()>& call) {
   ChildProcess child = fork_child([&] {
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    refuse_system_calls();
+    refuse_system_calls(process);
     return call() < 0 ? errno : 0;
   });
   return WEXITSTATUS(child.wait());
 }
+
+/// The same without that.
+int error_of(const std::function<long()>& call) {
+  ChildProcess child = fork_child([&] { return call() < 0 ? errno : 0; });
+  return WEXITSTATUS(child.wait());
+}
+
+constexpr struct {
+  const char* name;
+  long (*call)();
+} kCallsOfNoUserProcess[] = {
+    {"ptrace", [] { return ::syscall(SYS_ptrace, 0, 0, 0, 0); }},
+    {"mount", [] { return ::syscall(SYS_mount, "none", "/", "tmpfs", 0, nullptr); }},
+    {"fsopen", [] { return ::syscall(430, "tmpfs", 0); }},
+    {"add_key", [] { return ::syscall(SYS_add_key, "user", "k", "x", 1, -3); }},
+    {"userfaultfd", [] { return ::syscall(SYS_userfaultfd, -1); }},
+    {"init_module", [] { return ::syscall(SYS_init_module, nullptr, 0, nullptr); }},
+    {"unshare", [] { return ::syscall(SYS_unshare, 0); }},
+};
 
 TEST(LedgerLines, TakeNoMoreThanAMegabyte) {
   const Descriptor file = make_ledger_lines();
@@ -405,11 +424,34 @@ TEST(SystemCallsOfASampler, StartNoProgramAndTraceAndMountNothing) {
   char program[] = "/bin/true";
   char* const words[] = {program, nullptr};
   char* const nothing[] = {nullptr};
-  EXPECT_EQ(error_of_sampler([&] { return ::syscall(SYS_execve, program, words, nothing); }), EPERM);
-  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_ptrace, 0, 0, 0, 0); }), EPERM);
-  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_mount, "none", "/", "tmpfs", 0, nullptr); }), EPERM);
-  EXPECT_EQ(error_of_sampler([] { return ::syscall(430, "tmpfs", 0); }), EPERM);  // fsopen
-  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_getppid); }), 0);
+  const auto start = [&] { return ::syscall(SYS_execve, program, words, nothing); };
+  EXPECT_EQ(error_in(UserProcess::sampler, start), EPERM);
+  for (const auto& [name, call] : kCallsOfNoUserProcess) EXPECT_EQ(error_in(UserProcess::sampler, call), EPERM) << name;
+  EXPECT_EQ(error_in(UserProcess::sampler, [] { return ::syscall(SYS_getppid); }), 0);
+}
+
+TEST(SystemCallsOfADeliverer, StartProgramsAndTraceAndMountNothing) {
+  if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) GTEST_SKIP() << "this kernel has no filters of system calls";
+  const UserProcess deliverer = UserProcess::deliverer;
+  for (const auto& [name, call] : kCallsOfNoUserProcess) EXPECT_EQ(error_in(deliverer, call), EPERM) << name;
+  EXPECT_EQ(error_in(deliverer, [] { return ::syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0); }), EPERM);
+  EXPECT_EQ(error_in(deliverer, [] { return ::syscall(SYS_bpf, 0, nullptr, 0); }), EPERM);
+  EXPECT_EQ(error_in(deliverer, [] { return ::syscall(425, 0, nullptr); }), EPERM) << "io_uring_setup";
+  EXPECT_EQ(error_in(deliverer, [] { return ::syscall(SYS_setns, -1, 0); }), EPERM);
+  constexpr int kGetKeyring = 0;
+  constexpr int kJoinKeyring = 1;
+  EXPECT_EQ(error_in(deliverer, [] { return ::syscall(SYS_keyctl, kGetKeyring, -3, 0); }), EPERM);
+  const auto join = [] { return ::syscall(SYS_keyctl, kJoinKeyring, nullptr); };
+  EXPECT_EQ(error_in(deliverer, join), error_of(join)) << "as become_user() does";
+
+  // A program that it starts is no freer.
+  char shell[] = "/bin/sh";
+  char option[] = "-c";
+  char script[] = "test \"$(grep -c '^Seccomp:.*2$' /proc/self/status)\" = 1";
+  char* const words[] = {shell, option, script, nullptr};
+  char path[] = "PATH=/usr/bin:/bin";
+  char* const environment[] = {path, nullptr};
+  EXPECT_EQ(error_in(deliverer, [&] { return ::syscall(SYS_execve, shell, words, environment); }), 0);
 }
 
 }  // namespace

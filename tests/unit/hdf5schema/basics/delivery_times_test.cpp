@@ -27,33 +27,44 @@ TEST(DeliveryTimes, AreExpectedByTheBytesOfTheTrace) {
 }
 
 TEST(DeliveryTimes, LeaveTheUsualPaceWhereNothingIsKnown) {
-  EXPECT_EQ(DeliveryTimes().pace_of(1000), 1);
+  EXPECT_EQ(DeliveryTimes().paces_of(1000).analysis, 1);
 }
 
 TEST(DeliveryTimes, AreAUsersOwnOnceHeHasThree) {
   DeliveryTimes times = times_of({{1000, kNow, 10, 20}, {1000, kNow, 10, 22}});
-  EXPECT_EQ(times.pace_of(1000), 1) << "two are not enough";
+  EXPECT_EQ(times.paces_of(1000).analysis, 1) << "two are not enough";
   times.add({1000, kNow, 10, 30});
-  EXPECT_DOUBLE_EQ(times.pace_of(1000), 2.2);
-  EXPECT_EQ(times.pace_of(1001), 1) << "nobody is judged by one other user";
+  EXPECT_DOUBLE_EQ(times.paces_of(1000).analysis, 2.2);
+  EXPECT_EQ(times.paces_of(1001).analysis, 1) << "nobody is judged by one other user";
 }
 
 TEST(DeliveryTimes, AreNotMovedByOneUserForOthers) {
   const DeliveryTimes honest = times_of({{1000, kNow, 10, 8}, {1001, kNow, 10, 7}, {1002, kNow, 10, 9}});
-  EXPECT_DOUBLE_EQ(honest.pace_of(7), 0.9);
+  EXPECT_DOUBLE_EQ(honest.paces_of(7).analysis, 0.9);
   for (const double lie : {0.001, 86'000.0}) {
     DeliveryTimes times = honest;
     for (int i = 0; i < 1000; ++i) times.add({666, kNow, 1, lie});
-    EXPECT_GE(times.pace_of(7), 0.8) << lie;
-    EXPECT_LE(times.pace_of(7), 1) << lie;
+    EXPECT_GE(times.paces_of(7).analysis, 0.8) << lie;
+    EXPECT_LE(times.paces_of(7).analysis, 1) << lie;
     EXPECT_EQ(times.deliveries(), 11U) << "eight of a user are kept";
     EXPECT_EQ(times.owners(), 4U);
   }
 }
 
+TEST(DeliveryTimes, KeepAnalysesAndMergesApart) {
+  EXPECT_DOUBLE_EQ(expected_merge_seconds(1000), 2);
+  DeliveryTimes times = times_of({{1000, kNow, 10, 20}, {1000, kNow, 10, 20}, {1000, kNow, 10, 20}});
+  EXPECT_EQ(times.paces_of(1000).merge, 1) << "a slow analysis is no slow report";
+  for (int i = 0; i < 20; ++i) times.add({1000, kNow, 10, 5, DeliveryWork::merge});
+  EXPECT_DOUBLE_EQ(times.paces_of(1000).analysis, 2) << "reports push out no analysis";
+  EXPECT_DOUBLE_EQ(times.paces_of(1000).merge, 0.5);
+  EXPECT_EQ(times.deliveries(), 11U);
+  EXPECT_EQ(times.paces_of(7).merge, 1) << "nobody is judged by one other user";
+}
+
 TEST(DeliveryTimes, AreWithinAQuarterAndFour) {
-  EXPECT_EQ(times_of({{1, kNow, 1, 80'000}, {1, kNow, 1, 80'000}, {1, kNow, 1, 80'000}}).pace_of(1), 4);
-  EXPECT_EQ(times_of({{1, kNow, 80'000, 1}, {1, kNow, 80'000, 1}, {1, kNow, 80'000, 1}}).pace_of(1), 0.25);
+  EXPECT_EQ(times_of({{1, kNow, 1, 80'000}, {1, kNow, 1, 80'000}, {1, kNow, 1, 80'000}}).paces_of(1).analysis, 4);
+  EXPECT_EQ(times_of({{1, kNow, 80'000, 1}, {1, kNow, 80'000, 1}, {1, kNow, 80'000, 1}}).paces_of(1).analysis, 0.25);
   EXPECT_EQ(bounded_pace(std::numeric_limits<double>::quiet_NaN()), 1);
   EXPECT_EQ(bounded_pace(std::numeric_limits<double>::infinity()), 1);
   EXPECT_EQ(bounded_pace(-3), 0.25);
@@ -80,13 +91,15 @@ TEST(DeliveryTimes, AreLimitedInNumber) {
 }
 
 TEST(DeliveryTimes, AreReadBackAndRefuseWhatCannotBe) {
-  const std::string text = times_of({{1000, kNow, 1.5, 3}, {1001, kNow - 5, 2, 0.25}}).text();
-  EXPECT_EQ(text, "1000 1800000000 1500 3000\n1001 1799999995 2000 250\n");
+  const std::string text =
+      times_of({{1000, kNow, 1.5, 3}, {1001, kNow - 5, 2, 0.25}, {1000, kNow, 4, 5, DeliveryWork::merge}}).text();
+  EXPECT_EQ(text, "1000 1800000000 1500 3000\n1001 1799999995 2000 250\n1000 1800000000 4000 5000 merge\n");
   EXPECT_EQ(DeliveryTimes::of_text(text, kNow).text(), text);
   for (const char* wrong :
-       {"", "1000", "1000 1800000000 1500", "1000 1800000000 1500 3000 1", "-1 1800000000 1500 3000",
-        "4294967296 1800000000 1500 3000", "1000 1800000001 1500 3000", "1000 1500000000 1500 3000",
-        "1000 1800000000 99999999999999999999 1", "a b c d", "1000 1800000000 1.5 3"}) {
+       {"", "1000", "1000 1800000000 1500", "1000 1800000000 1500 3000 1", "1000 1800000000 1500 3000 merge 1",
+        "1000 1800000000 1500 3000 merged", "-1 1800000000 1500 3000", "4294967296 1800000000 1500 3000",
+        "1000 1800000001 1500 3000", "1000 1500000000 1500 3000", "1000 1800000000 99999999999999999999 1", "a b c d",
+        "1000 1800000000 1.5 3"}) {
     EXPECT_EQ(DeliveryTimes::of_text(wrong, kNow).deliveries(), 0U) << wrong;
   }
   EXPECT_EQ(DeliveryTimes::of_text("nonsense\n" + text + "1000 18", kNow).text(), text) << "a damaged line is left out";

@@ -18,14 +18,6 @@
 namespace reveal::tests::foreign_input_test {
 namespace {
 
-TEST(NodeList, AsksForAMegabyteOfNamesAtMost) {
-  EXPECT_TRUE(expand_node_list(std::string(30'000, 'a') + "[00000-99999]").empty());
-  std::size_t bytes = 0;
-  for (const std::string& name : expand_node_list(std::string(200, 'a') + "[00000-99999]")) bytes += name.size();
-  EXPECT_LE(bytes, (1U << 20) + 255);
-  EXPECT_EQ(expand_node_list(std::string(300, 'a') + ",n1"), (std::vector<std::string>{"n1"}));
-}
-
 TEST(Json, NestedWithoutEndIsRefused) {
   const std::string deep(100'000, '[');
   EXPECT_THROW(static_cast<void>(shallow(deep)), Error);

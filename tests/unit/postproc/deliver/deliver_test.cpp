@@ -16,6 +16,7 @@
 #include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/analysis/downsample_traces.h"
@@ -84,7 +85,7 @@ class Deliver : public testing::Test {
     return base_ / ("spool-" + node);
   }
   /// The answer of the controller.
-  static std::optional<JobNames> named_train(const fs::path&) {
+  static std::optional<JobNames> named_train(const fs::path&, bool) {
     JobNames names;
     names.name = "train";
     names.state = "COMPLETED";
@@ -106,6 +107,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_TRUE(delivery.moved);
   EXPECT_TRUE(delivery.report_built);
   EXPECT_FALSE(delivery.of_other_nodes);
+  EXPECT_FALSE(delivery.of_all_nodes);
   for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
     EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
   }
@@ -124,7 +126,9 @@ TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
   const Delivery second = deliver_node("n02");
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_TRUE(second.report_built);
-  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is not learnt";
+  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is none of an analysis";
+  EXPECT_FALSE(first.of_all_nodes);
+  EXPECT_TRUE(second.of_all_nodes) << "its time is that of a report";
   EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
 }
 
@@ -361,6 +365,17 @@ TEST_F(Deliver, NamesTheDirectoryOnAFileServerWithoutExclusiveRenames) {
   EXPECT_TRUE(fs::exists(base_ / "work/train-4711-2/report.json"));
 }
 
+TEST_F(Deliver, TellsTheNodeThatComesFirst) {
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  std::vector<bool> first;
+  const auto note = [&first](const fs::path&, bool is_first) -> std::optional<JobNames> {
+    first.push_back(is_first);
+    return std::nullopt;
+  };
+  for (const char* node : {"n02", "n01"}) EXPECT_TRUE(deliver(spool(node), node, job_, "", settings_, {}, note).moved);
+  EXPECT_EQ(first, (std::vector<bool>{true, false}));
+}
+
 TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
   // Steps on one node each: `srun -N1 --reveal a & srun -N1 --reveal b`.
   job_.place.nodes = {"n01", "n02"};
@@ -415,7 +430,7 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
 
 TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
   job_.place.home.clear();
-  const auto fail = [](const fs::path&) -> std::optional<JobNames> { throw Error("the disk is full"); };
+  const auto fail = [](const fs::path&, bool) -> std::optional<JobNames> { throw Error("the disk is full"); };
   const Delivery delivery = deliver(spool("n02"), "n02", job_, "", settings_, {}, fail);
   EXPECT_FALSE(delivery.moved);
   EXPECT_NE(delivery.why.find("the disk is full"), std::string::npos);
@@ -432,6 +447,87 @@ TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
   EXPECT_TRUE(there_before);
   EXPECT_FALSE(delivery.needs_job);
   EXPECT_TRUE(delivery.report_built);
+}
+
+TEST_F(Deliver, AnalysesACopyOnTheNodeOfATraceThatIsDeliveredAlready) {
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  const fs::path trace = base_ / "work/reveal-4711/n01.h5";
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
+    EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+    fs::rename(trace, base_ / "away");  // no reader finds it
+  });
+  fs::rename(base_ / "away", trace);
+  EXPECT_EQ(delivery.why, "");
+  EXPECT_TRUE(summary_of(list_traces(delivery.directory).at(0)).has_value());
+  EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
+}
+
+TEST_F(Deliver, LosesNothingWhereANodeEndsBeforeItsAnalysisDoes) {
+  settings_.most_seconds = 1e-6;
+  const fs::path from = spool("n01");
+  ChildProcess node = fork_child([&] {
+    static_cast<void>(deliver(from, "n01", job_, "", settings_, {}, {}, [](const Delivery&) { ::_exit(0); }));
+    return 1;
+  });
+  ASSERT_EQ(exit_status(node.wait()), 0);
+  const fs::path directory = base_ / "work/reveal-4711";
+  EXPECT_TRUE(fs::exists(directory / "n01.h5")) << "whatever becomes of the node's own disk";
+  const Delivery again = deliver(from, "n01", job_, "", settings_, {});
+  EXPECT_EQ(again.directory, directory);
+  EXPECT_TRUE(again.report_built);
+  EXPECT_FALSE(fs::exists(directory / "n01-2.h5"));
+  EXPECT_TRUE(fs::is_empty(from));
+}
+
+TEST_F(Deliver, ThinsATraceThatIsDeliveredAlready) {
+  const fs::path from = spool_of_ten_minutes("n01");
+  const std::uintmax_t whole = fs::file_size(from / "n01.h5");
+  settings_.most_seconds = 1e-6;
+  settings_.downsample_traces = true;
+  fs::copy_file(from / "n01.h5", base_ / "whole.h5");
+  fs::last_write_time(base_ / "whole.h5", fs::last_write_time(from / "n01.h5"));
+  const Delivery delivery = deliver(from, "n01", job_, "", settings_, {});
+  ASSERT_TRUE(delivery.report_built) << delivery.why;
+  const ListedTrace trace = list_traces(delivery.directory).at(0);
+  EXPECT_LT(trace.bytes, whole / 2);
+  EXPECT_TRUE(summary_of(trace).value().downsampled);
+  EXPECT_TRUE(fs::is_empty(from));
+
+  fs::copy_file(base_ / "whole.h5", from / "n01.h5");  // as if it had not come to remove it
+  fs::last_write_time(from / "n01.h5", fs::last_write_time(base_ / "whole.h5"));
+  settings_.report = ReportWhen::lazy;
+  EXPECT_TRUE(deliver(from, "n01", job_, "", settings_, {}).moved);
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01-2.h5"));
+  EXPECT_EQ(fs::file_size(delivery.directory / "n01.h5"), trace.bytes);
+}
+
+TEST_F(Deliver, GivesTheResultsTheNameThatTheirTraceGot) {
+  const Delivery first = deliver_node("n01");
+  const std::string earlier = read_text_file(first.directory / "n01.summary.json", 1 << 20);
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  spool("n01");
+  EXPECT_EQ(deliver(base_ / "spool-n01", "n01", job_, "", settings_, {}).why, "");
+  EXPECT_EQ(read_text_file(first.directory / "n01.summary.json", 1 << 20), earlier);
+  for (const ListedTrace& trace : list_traces(first.directory)) {
+    EXPECT_TRUE(summary_of(trace).has_value()) << trace.path;
+  }
+  EXPECT_TRUE(fs::exists(first.directory / "n01-2.summary.json"));
+}
+
+TEST_F(Deliver, LeavesTheTraceOfALaterRunInTheSpool) {
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
+    // A next collector of this job has delivered what it found, and recorded under the name that was free.
+    fs::remove(base_ / "spool-n01/n01.h5");
+    record(base_ / "spool-n01/n01.h5", "n01");
+    fs::last_write_time(base_ / "spool-n01/n01.h5",
+                        fs::last_write_time(base_ / "work/reveal-4711/n01.h5") + std::chrono::seconds(1));
+  });
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01.summary.json")) << "of another trace";
 }
 
 TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
@@ -452,7 +548,7 @@ TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
   job_.place.nodes = job_.place.watched;
   const Delivery slow = deliver_node("n01");
   EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
-  settings_.pace = 0.5;
+  settings_.paces.merge = 0.5;
   const Delivery fast = deliver_node("n2");
   EXPECT_TRUE(fast.needs_job) << "its estimate fits, but there is a job";
   EXPECT_FALSE(fast.report_built);
@@ -492,7 +588,7 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
   settings_.report = ReportWhen::lazy;
   for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
   job_.place.nodes = job_.place.watched;
-  const auto occupy = [](const fs::path& directory) -> std::optional<JobNames> {
+  const auto occupy = [](const fs::path& directory, bool) -> std::optional<JobNames> {
     fs::create_directory(directory / "nodes-39");  // another node's, still empty
     throw Error("the disk is full");
   };
@@ -500,11 +596,25 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
   EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
 }
 
-TEST_F(Deliver, EstimatesByThePaceOfTheNode) {
-  EXPECT_EQ(epilog_limits(1).nodes, 5000U);
-  EXPECT_NEAR(epilog_limits(1).trace_bytes, 500e6, 1);
-  EXPECT_EQ(epilog_limits(0.5).nodes, 10'000U);
-  EXPECT_NEAR(epilog_limits(4).trace_bytes, 125e6, 1);
+TEST_F(Deliver, EstimatesByThePacesOfTheNode) {
+  constexpr double kEnough = 64e9;
+  EXPECT_EQ(epilog_limits({}, kEnough).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits({}, kEnough).trace_bytes, 500e6, 1);
+  EXPECT_EQ(epilog_limits({.analysis = 1, .merge = 0.5}, kEnough).nodes, 10'000U);
+  EXPECT_EQ(epilog_limits({.analysis = 4, .merge = 1}, kEnough).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits({.analysis = 4, .merge = 1}, kEnough).trace_bytes, 125e6, 1);
+}
+
+TEST_F(Deliver, LeavesAReportThatIsTooLargeForItsMemoryToAJobHoweverFastTheNodeIs) {
+  const DeliveryPaces fast{.analysis = 1, .merge = 0.25};
+  EXPECT_EQ(epilog_limits(fast, 2.08e9).nodes, 8000U);
+  EXPECT_EQ(epilog_limits(fast, 580e6).nodes, 2000U);
+  EXPECT_EQ(epilog_limits(fast, 0).nodes, 1U) << "which has nothing to merge";
+  EXPECT_NEAR(merge_bytes(8000), 1.04e9, 1) << "half of it";
+  for (int node = 2; node <= 2001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.memory = 580e6;
+  EXPECT_TRUE(deliver_node("n01").submits_job);
 }
 
 TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
@@ -550,6 +660,17 @@ TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
   const Delivery for_job = deliver_node("n01");
   EXPECT_TRUE(for_job.needs_job);
   EXPECT_TRUE(fs::exists(for_job.directory / "n01-2.summary.json")) << "beside the trace of the first delivery";
+}
+
+TEST(DeliverTurns, AreAllDifferentHoweverManyNodesThereAre) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(time_of_turn(0, 4, 2ms, 10s), 0s);
+  EXPECT_EQ(time_of_turn(3, 4, 2ms, 10s), 6ms);
+  EXPECT_EQ(time_of_turn(4999, 5000, 2ms, 10s), 9998ms);
+  EXPECT_EQ(time_of_turn(9998, 10'000, 2ms, 10s), 9998ms);
+  EXPECT_EQ(time_of_turn(9999, 10'000, 2ms, 10s), 9999ms) << "not with the node before it";
+  EXPECT_EQ(time_of_turn(65'535, 65'536, 200us, 1s), 65'535 * 15'258ns);
+  EXPECT_EQ(time_of_turn(1, 0, 2ms, 10s), 2ms) << "a node of no list";
 }
 
 TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
@@ -700,23 +821,79 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
   EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
 }
 
+/// An sbatch that writes down how it was called, and refuses what a shell pattern matches.
+class FakeSbatch {
+ public:
+  explicit FakeSbatch(const std::string& refused = "none") : path_(process_environment("PATH")) {
+    const std::string at = directory_.path().string();
+    std::ofstream(directory_.path() / "sbatch") << "#!/bin/sh\necho \"$@\" >>" << at << "/words; cat >" << at
+                                                << "/script\ncase \"$*\" in " << refused << ") exit 1 ;; esac\n";
+    fs::permissions(directory_.path() / "sbatch", fs::perms::owner_all);
+    ::setenv("PATH", (at + ":" + path_).c_str(), 1);
+  }
+  ~FakeSbatch() { ::setenv("PATH", path_.c_str(), 1); }
+  FakeSbatch(const FakeSbatch&) = delete;
+  FakeSbatch& operator=(const FakeSbatch&) = delete;
+  [[nodiscard]] std::string words() const { return read_text_file(directory_.path() / "words", 10'000); }
+  [[nodiscard]] std::string script() const { return read_text_file(directory_.path() / "script", 1000); }
+  /// The ends of the lines, which say how large a job it is.
+  [[nodiscard]] std::vector<std::string> sizes() const {
+    std::vector<std::string> sizes;
+    const std::string text = words();
+    std::string_view rest = text;
+    for (std::string_view line; next_line(rest, line);) {
+      const std::size_t begin = line.find(" --export=NONE");
+      sizes.push_back((line.starts_with("--reveal=off") ? "off" : "") + std::string(line.substr(begin + 14)));
+    }
+    return sizes;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_;
+};
+
 TEST(ReportJob, IsSubmittedWithoutTheUsersRequestInACommandLine) {
-  const TemporaryDirectory directory;
-  const fs::path sbatch = directory.path() / "sbatch";
-  std::ofstream(sbatch) << "#!/bin/sh\necho \"$@\" >" << directory.path().string() << "/words; cat >"
-                        << directory.path().string() << "/script\n";
-  fs::permissions(sbatch, fs::perms::owner_all);
-  const std::string path = process_environment("PATH");
-  ::setenv("PATH", (directory.path().string() + ":" + path).c_str(), 1);
+  const FakeSbatch sbatch;
   SlurmJob job;
   job.place.id = "4711";
   EXPECT_EQ(submit_report_job(job, "/d", "REVEAL_MAIL_TO='ada@example.org' reveal mail", std::chrono::seconds(9)), "");
-  ::setenv("PATH", path.c_str(), 1);
-  EXPECT_EQ(read_text_file(directory.path() / "words", 1000),
+  EXPECT_EQ(sbatch.words(),
             "--reveal=off --parsable --dependency=afterany:4711 --job-name=reveal-report --time=15 --output=/dev/null "
-            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1\n");
-  EXPECT_EQ(read_text_file(directory.path() / "script", 1000),
-            "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
+            "--chdir=/d --export=NONE --begin=now+9 --nodes=1 --ntasks=1 --mem=2048M\n");
+  EXPECT_EQ(sbatch.script(), "#!/bin/sh\nREVEAL_MAIL_TO='ada@example.org' reveal mail\n");
+}
+
+TEST(ReportJob, AsksForTheMemoryOfItsNodes) {
+  EXPECT_EQ(megabytes_of_report(1, 1), 2048U) << "as in an epilog";
+  EXPECT_EQ(megabytes_of_report(10'000, 1), 2461U) << "twice the memory of the merge";
+  EXPECT_EQ(megabytes_of_report(10'000, 40), 3815U) << "all of its tasks may be on one node";
+  EXPECT_EQ(megabytes_of_report(65'536, 64), 15'702U);
+}
+
+TEST(ReportJob, TakesTheMemoryThatSlurmGivesItWhereItsOwnIsRefused) {
+  const FakeSbatch sbatch("*--mem=*");
+  EXPECT_EQ(submit_report_job({}, "/d", "reveal report", {}), "");
+  EXPECT_EQ(sbatch.sizes(),
+            (std::vector<std::string>{"off --nodes=1 --ntasks=1 --mem=2048M", " --nodes=1 --ntasks=1 --mem=2048M",
+                                      "off --nodes=1 --ntasks=1"}));
+}
+
+TEST(ReportJob, TakesOneCpuWhereMoreAreRefused) {
+  const FakeSbatch sbatch("*--ntasks=2*|*--reveal=off*");
+  SlurmJob job;
+  for (int i = 1; i <= 257; ++i) job.place.nodes.push_back("n" + std::to_string(i));
+  EXPECT_EQ(submit_report_job(job, "/d", "reveal report", {}), "");
+  EXPECT_EQ(sbatch.sizes(),
+            (std::vector<std::string>{"off --ntasks=2 --mem=2048M", " --ntasks=2 --mem=2048M", "off --ntasks=2",
+                                      " --ntasks=2", "off --nodes=1 --ntasks=1 --mem=2048M",
+                                      " --nodes=1 --ntasks=1 --mem=2048M"}));
+}
+
+TEST(ReportJob, ThatIsRefusedAltogetherIsAskedForOnceForEachSize) {
+  const FakeSbatch sbatch("*");
+  EXPECT_EQ(submit_report_job({}, "/d", "reveal report", {}), "sbatch ended with status 1");
+  EXPECT_EQ(sbatch.sizes().size(), 4U);
 }
 
 TEST(ReportJob, ReadsTheSummariesOfLargeJobsInSteps) {

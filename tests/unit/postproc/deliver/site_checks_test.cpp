@@ -97,14 +97,19 @@ TEST_F(SiteChecks, ShowHowFastReportsAreMadeHere) {
     EXPECT_EQ(check("reports").message, "only root can read the times of earlier deliveries");
     GTEST_SKIP() << "not root, whose file the times are in";
   }
+  places_.memory = kMostUserMemory;
   EXPECT_EQ(check("reports").message,
             "no delivery of more than half a second was measured here; a report job is submitted for more than 5,000 "
             "nodes, or traces of more than 477 MiB");
   const std::string now = std::to_string(utc_now_ns() / kSecond - 60);
   write("var/spool/reveal/delivery-times", "1000 " + now + " 10000 5000\n1001 " + now + " 10000 4000\n");
   EXPECT_EQ(check("reports").message,
-            "analyses take 0.5 times the expected processor time here (measured in 2 jobs of 2 users); a report job is "
-            "submitted for more than 10,000 nodes, or traces of more than 954 MiB");
+            "analyses take 0.5 and reports 1 times the expected processor time here (measured in 2 jobs of 2 users); a "
+            "report job is submitted for more than 5,000 nodes, or traces of more than 954 MiB");
+  write("var/spool/reveal/delivery-times", "1000 " + now + " 10000 5000 merge\n1001 " + now + " 10000 4000 merge\n");
+  EXPECT_EQ(check("reports").message,
+            "analyses take 1 and reports 0.5 times the expected processor time here (measured in 2 jobs of 2 users); a "
+            "report job is submitted for more than 8,270 nodes, or traces of more than 477 MiB");
 }
 
 TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {

@@ -315,14 +315,6 @@ TEST(MergeJob, FindsTheTracesOfOneNodeByTheirNames) {
   EXPECT_TRUE(traces_of_node(path / "nowhere", "n1").empty());
 }
 
-TEST(MergeJob, ExpandsTheSchedulersNodeLists) {
-  EXPECT_EQ(expand_node_list("n[01-03,7],login"), (std::vector<std::string>{"n01", "n02", "n03", "n7", "login"}));
-  EXPECT_EQ(expand_node_list("n1"), (std::vector<std::string>{"n1"}));
-  EXPECT_TRUE(expand_node_list("").empty());
-  EXPECT_TRUE(expand_node_list("n[3-1]").empty());
-  EXPECT_EQ(expand_node_list("n[0-99999999]").size(), 65'536U);
-}
-
 TEST(NoteLosses, SayThatOnlySomeMetricsWereRecorded) {
   NodeTrace trace;
   trace.events = {{0, "reveal", "metrics_selected", "94 names of selected.metrics"}};
