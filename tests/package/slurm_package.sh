@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The Debian packages where nothing else of reveal is: a minimal Debian 12 in a directory, the packages installed there by
 # apt with what they depend on, the whole Slurm suite of the integration tests against the installed files, and the
-# removal of the plugin, which must leave Slurm as it was. Says what lintian says, if it is installed.
+# removal of the plugin, which must leave Slurm as it was. Then the RPM packages in the same folder, if there are any, with
+# their scripts. Says what lintian says, if it is installed.
 #
 #   slurm_package.sh PACKAGES [DIR]      PACKAGES: the folder of the packages; needs root: mmdebstrap, chroot, mounts in a
 #                                        mount namespace of its own
@@ -11,7 +12,7 @@
 # nothing outside DIR but /sys/fs/cgroup, where Slurm has its folders while it runs.
 #
 #   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
-#   (cd build/package && cpack -G DEB)
+#   (cd build/package && cpack -G DEB && cpack -G RPM)
 #   bash tests/package/slurm_package.sh build/package /var/tmp/package
 #
 # Exit status: 0 all passed, 1 some failed, 77 something is missing here.
@@ -31,7 +32,7 @@ for program in mmdebstrap unshare chroot; do
 done
 [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
 for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
-debs=("$(realpath "$1")"/reveal*.deb)
+debs=("$(realpath "$1")"/reveal*.deb) rpms=("$(realpath "$1")"/reveal*.rpm)
 [ -f "${debs[0]}" ] || skip "$1 has no packages of reveal"
 # In a mount namespace of its own: whatever happens, no mount is left.
 [ "${IN_NAMESPACE:-}" = yes ] || IN_NAMESPACE=yes exec unshare --mount --propagation private bash "$0" "$@"
@@ -89,6 +90,9 @@ apt apt-get update
 apt 'apt-get install -y --no-install-recommends /reveal-packages/reveal-collector_*.deb'
 chroot "$root" reveal-run --output /tmp/run -- true
 chroot "$root" reveal-collect --version
+echo "in the namespaces of a container"
+unshare --pid --fork --kill-child --mount-proc="$root/proc" --net --uts --ipc --cgroup \
+  chroot "$root" reveal-run --output /tmp/contained -- true
 
 echo "all packages, installed by apt"
 apt 'apt-get install -y /reveal-packages/*.deb'
@@ -106,7 +110,29 @@ apt dpkg --remove reveal-slurm
 apt 'dpkg -i /reveal-packages/reveal-slurm_*.deb'
 [ -e "$root/etc/reveal/plugstack.conf" ]
 apt dpkg --purge reveal-slurm-stub reveal-slurm reveal reveal-collector
-left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*' ! -name 'reveal-test*' |
-  while read -r file; do chroot "$root" dpkg -S "$file" >/dev/null 2>&1 || echo "$file"; done) # numpy has a "reveal", too
-echo "${left:-nothing is left}"
-[ -z "$left" ]
+judge_left() { # numpy has a "reveal", too
+  left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*' ! -name 'reveal-test*' |
+    while read -r file; do chroot "$root" dpkg -S "$file" >/dev/null 2>&1 || echo "$file"; done)
+  echo "${left:-nothing is left}"
+  [ -z "$left" ]
+}
+judge_left
+
+# Their libraries are here, but as packages of Debian, which rpm does not know: --nodeps.
+if [ ! -f "${rpms[0]}" ] || ! command -v rpm >/dev/null; then
+  echo "RPM packages were not tried: $1 has none, or rpm is not installed"
+  exit
+fi
+echo "the RPM packages, with their scripts"
+in_rpm() { rpm --root "$root" --nodeps "$@"; }
+chroot "$root" sh -c 'command -v systemd-tmpfiles' >/dev/null || apt apt-get install -y systemd-standalone-tmpfiles
+in_rpm -i "${rpms[@]}"
+chroot "$root" reveal-run --output /tmp/rpm -- true
+[ "$(stat -c %a "$root/var/spool/reveal")" = 711 ] || { echo "the script of reveal-slurm has made no spool" && exit 1; }
+echo "# the site's line" >>"$root/etc/reveal/reveal.conf"
+in_rpm -U --replacepkgs "${rpms[@]}"
+grep -q "the site's line" "$root/etc/reveal/reveal.conf" || { echo "the site's reveal.conf is lost" && exit 1; }
+mapfile -t names < <(rpm -qp --qf '%{NAME}\n' "${rpms[@]}")
+in_rpm -e "${names[@]}"
+rm -r "$root/var/spool/reveal" "$root/etc/reveal" # as the README says, and what rpm has saved of the site's
+judge_left
