@@ -3,10 +3,10 @@
 
     flushed_rows.py [--damaged N] HITS FOLDER...
 
-A line of HITS is a process of a collector that a fault ended or stopped (bench/slurm_faults.sh writes them): seconds since
-the boot at that moment, and when the process began; its job; its node. The rows of its trace must reach to ten seconds
-before, the time between two flushes, unless the trace was closed. Exit status 1: more than N traces (those that faults
-damaged or removed) cannot be read, or lack such rows."""
+A line of HITS is a process of a collector that a fault ended or stopped (bench/slurm_faults.sh writes them): seconds
+since the boot at that moment, and when the process began; its job; its node. The rows of its trace must reach to ten
+seconds before, the time between two flushes, unless the trace was closed. Exit status 1: more than N traces (those that
+faults damaged or removed) cannot be read, or lack such rows."""
 import argparse
 import dataclasses
 import multiprocessing
@@ -123,8 +123,8 @@ def main():
     hits = sorted((float(when), float(began), job, node) for when, began, job, node in lines)
     traces, unreadable, without_rows = traces_below(arguments.folders)
     judged, lost = lost_rows(hits, traces)
-    print(f"traces read {len(traces)}, unreadable {unreadable}, left before their first row {without_rows}; recordings that a "
-          f"fault met {judged}, without rows that were flushed before it {lost}")
+    print(f"traces read {len(traces)}, unreadable {unreadable}, left before their first row {without_rows}; recordings "
+          f"that a fault met {judged}, without rows that were flushed before it {lost}")
     sys.exit(unreadable + lost > arguments.damaged)
 
 
