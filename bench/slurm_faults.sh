@@ -3,14 +3,16 @@
 # clock, cpus, file system, node. Prints exit statuses, output, nodes, what stays behind. On the cluster of the
 # integration tests (four nodes on one machine, as root). The first node's spool is a file system with room for one
 # trace, the second's one with few inodes; one job in four has its results in a file system that a process serves
-# (bindfs), and writes there itself.
+# (bindfs), and writes there itself; one in eight where its user may have 8 MB, by a quota where this kernel has them for
+# ext4 (needs quota), else because the file system is full then. One in twelve is recorded for longer than the time
+# between two flushes of a trace, on the other nodes, and met by its fault after the first.
 #
 #   REVEAL_BUILD=build/x JOBS=60 SEED=1 bash bench/slurm_faults.sh [FAULT...]
 #
 # One job in two meets a fault; FAULT chooses some of them (functions named fault_* below). SIGTERM or SIGINT ends the
 # submissions: the table is that of the jobs until then. Exit status 0: each job ended with its own status and output,
-# no node was drained, all traces in the served file system can be read (but those that a fault damaged), and no process
-# of reveal is left.
+# no node was drained, all traces can be read (but those that a fault damaged) and have the rows that were flushed before
+# a fault ended their collector (flushed_rows.py), and no process of reveal is left.
 #
 # What a fault of the machine does:
 #   clock_set_forward, clock_set_back  sets the wall clock of the programs of jobs that begin then, by hours, in the middle
@@ -18,6 +20,7 @@
 #   cpu_taken_away                     takes cpu1 offline for a moment, for everything on this machine
 #   file_system_hangs                  stops the process that serves it for 20 s: requests wait, as for an NFS server
 #   file_system_lost                   kills it: requests fail (ENOTCONN); then it serves again
+#   quota_used_up                      fills the place of limited size for 20 s
 #   node_restarted                     ends all processes of a node at once, tells slurmctld that it is down, and starts
 #                                      slurmd as after a boot; Slurm requeues the jobs
 set -euo pipefail
@@ -45,7 +48,7 @@ clean_up() {
   bash "$cluster" stop "$dir" || true
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
   umount -l "$dir/served" 2>/dev/null || true
-  for mounted in "$dir/spool/f1" "$dir/spool/f2" "$dir/small"; do ! mountpoint -q "$mounted" || umount "$mounted"; done
+  for mounted in "$dir/spool/f1" "$dir/spool/f2" "$dir/small" "$dir/limited"; do ! mountpoint -q "$mounted" || umount "$mounted"; done
   for left in /dev/shm/*faketime_*_[0-9]*; do # of programs that were killed
     [ ! -e "$left" ] || [ -d "/proc/${left##*_}" ] || rm -f "$left"
   done
@@ -60,6 +63,19 @@ mount -t tmpfs -o "size=64k,mode=777" small "$dir/small"
 install -d -m 711 "$dir/spool/f1" "$dir/spool/f2"
 mount -t tmpfs -o size=1m,mode=711 spool "$dir/spool/f1"
 mount -t tmpfs -o size=64m,nr_inodes=24,mode=711 spool "$dir/spool/f2"
+install -d "$dir/limited"
+quota_for_user() {
+  command -v setquota >/dev/null && truncate -s 64M "$dir/limited.image" &&
+    mke2fs -q -t ext4 -O quota -E quotatype=usrquota "$dir/limited.image" &&
+    mount -o loop,usrquota "$dir/limited.image" "$dir/limited" && setquota -u "$user" 0 8192 0 0 "$dir/limited" &&
+    chmod 777 "$dir/limited"
+}
+if ! quota_for_user >/dev/null 2>&1; then
+  echo "no quota: this kernel has none for ext4, or setquota is not installed; a file system of 8 MB instead" >&2
+  ! mountpoint -q "$dir/limited" || umount "$dir/limited"
+  mount -t tmpfs -o size=8m,mode=777 limited "$dir/limited"
+fi
+: >"$dir/hits"
 install -d -o "$user" "$dir/store"
 install -d "$dir/served"
 serve() {
@@ -91,9 +107,25 @@ processes() { # processes PROGRAM UID: of this cluster
 }
 one_of() { shuf -n 1; }
 spools() { find "$dir/spool" -maxdepth 1 -mindepth 1 -type d; }
+# note_hit PID: a line for flushed_rows.py, if it is a collector on a node whose spool has room.
+note_hit() {
+  local word previous='' job='' node='' began
+  while IFS= read -r -d '' word; do
+    case $previous in
+      --job) job=${word#slurm:} ;;
+      --node) node=$word ;;
+    esac
+    previous=$word
+  done 2>/dev/null <"/proc/$1/cmdline" || return 0
+  case $node in f3 | f4) ;; *) return 0 ;; esac
+  began=$(awk -v ticks="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print $20 / ticks }' "/proc/$1/stat" 2>/dev/null) || return 0
+  [ -z "$job" ] || echo "$(cut -d' ' -f1 /proc/uptime) $began $job $node" >>"$dir/hits"
+}
 signal_one() { # signal_one SIGNAL PROGRAM UID
   local pid
-  pid=$(processes "$2" "$3" | one_of) && [ -n "$pid" ] && kill "-$1" "$pid"
+  pid=$(processes "$2" "$3" | one_of) && [ -n "$pid" ] || return 1
+  [ "$2" != reveal-collect ] || note_hit "$pid"
+  kill "-$1" "$pid"
 }
 # What stood there comes back with the name it had: running programs keep theirs.
 replaced() { # replaced FILE COMMAND...: COMMAND makes another one
@@ -222,6 +254,8 @@ fault_node_restarted() {
   sleep $((RANDOM % 4 + 1))
   for node in $(shuf -e f1 f2 f3 f4); do [ -z "$(node_processes "$node")" ] || break; done
   [ -d $freezer ] && [ -n "$(node_processes "$node")" ] || return 1
+  local process
+  for process in $(node_processes "$node"); do note_hit "$process"; done
   bash "$cluster" kill "$dir" "$node" && node_processes "$node" | xargs -r kill -9 2>/dev/null
   scontrol update nodename="$node" state=down reason=restart
   find "$freezer/slurm_$node" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
@@ -232,6 +266,12 @@ fault_node_restarted() {
     [ -n "$(sinfo -h -n "$node" -t down)" ] || return 0
     sleep 0.5
   done
+}
+fault_quota_used_up() {
+  [[ $where == "$dir/limited/"* ]] || return 1
+  "${as_user[@]}" sh -c "head -c 64M /dev/zero >$dir/limited/filler" 2>/dev/null || true
+  sleep $hang
+  rm -f "$dir/limited/filler"
 }
 fault_disable_file() { touch "$dir/disable" && sleep "$moment" && rm "$dir/disable"; }
 
@@ -247,8 +287,10 @@ inject_some() {
 }
 
 state() { scontrol show job -o "$1" 2>/dev/null | grep -oE ' (JobState|ExitCode)=[A-Z0-9_:]+' | cut -d= -f2 | sort | xargs; }
+is_long() { [ $(($1 % 12)) = 3 ]; }
 submit() { # submit NUMBER: its number at Slurm; what is expected of it goes to expected[]
-  local number=$1 code=$(($1 % 7)) ending beside=
+  local number=$1 code=$(($1 % 7)) ending beside='' seconds=$(($1 % 5 + 2)) nodes=(-N $(($1 % 3 + 1)))
+  ! is_long "$number" || { seconds=25 && nodes=(-N2 -w 'f[3-4]'); }
   ending="exit $code"
   where=reveal-%j
   [ $((number % 11)) != 0 ] || ending='kill -SEGV $$'
@@ -257,12 +299,14 @@ submit() { # submit NUMBER: its number at Slurm; what is expected of it goes to 
   elif [ $((number % 4)) = 1 ] && [ -n "$server" ]; then
     where=$dir/served/%j
     beside="while sleep 0.3; do date >>$dir/served/own.$number; done 2>/dev/null &"
+  elif [ $((number % 8)) = 3 ]; then
+    where=$dir/limited/%j
   fi
   local try
   for try in 1 2 3 4 5; do # slurmctld may be busy
-    ! id=$("${as_user[@]}" sbatch --parsable -N $((number % 3 + 1)) -o "$dir/home/out.$number" \
+    ! id=$("${as_user[@]}" sbatch --parsable "${nodes[@]}" -o "$dir/home/out.$number" \
       "--reveal=output=$where$([ $((number % 5)) != 0 ] || echo ,mail=yes)" \
-      --wrap "$beside sleep $((number % 5 + 2)); echo done $number; $ending" </dev/null) || break
+      --wrap "$beside sleep $seconds; echo done $number; $ending" </dev/null) || break
     sleep 5
   done
   [ -n "$id" ] || return 1
@@ -279,6 +323,7 @@ began=$SECONDS
 for number in $(seq "$jobs"); do
   [ $is_over = no ] || break
   submit "$number" || { echo "job number $number was not submitted" && continue; }
+  ! is_long "$number" || sleep 13
   [ $((number % 2)) = 0 ] || inject_some
   [ $((number % 10)) != 0 ] || for spool in $(spools); do bash "$janitor" --reset-breaker "$spool" /dev/null >/dev/null || true; done
   while [ "$(squeue -h | wc -l)" -gt 12 ]; do sleep 0.5; done
@@ -300,7 +345,11 @@ stopped=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && pro
   xargs -r -I{} grep -l '^State:.T' /proc/{}/status 2>/dev/null | wc -l || true)
 sleep 75 # a delivery that hangs is ended after 50 s
 left=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } | wc -l || true)
-reports=$(find . "$dir/small" "$dir/store" "$dir/home" -name report.json | wc -l)
+reports=$(find . "$dir/small" "$dir/store" "$dir/limited" "$dir/home" -name report.json | wc -l)
+damaged=$((${injected[trace_damaged]:-0} + ${injected[trace_cut]:-0} + ${injected[trace_removed]:-0}))
+flushed=kept
+/usr/bin/python3 "$here/flushed_rows.py" --damaged $damaged "$dir/hits" "$dir"/{spool,work,small,limited,store,home} ||
+  flushed=lost
 traces=0 unreadable=0
 for folder in "$dir"/store/[0-9]*; do
   [ -n "$(find "$folder" -name '*.h5' -o -name '*.h5.part' 2>/dev/null)" ] || continue
@@ -312,7 +361,7 @@ for folder in "$dir"/store/[0-9]*; do
 done
 echo "$jobs jobs in $lasted s: status kept $kept, output kept $output, nodes drained $drained, longest end of a job" \
   "${longest:-0} s, reports delivered $reports, served directories with traces $traces, unreadable $unreadable," \
-  "processes stopped at the end $stopped, left after 75 s $left," \
+  "flushed rows $flushed, processes stopped at the end $stopped, left after 75 s $left," \
   "control groups left $(find /sys/fs/cgroup -path '*/reveal/*.f[1-4].*' -maxdepth 3 -type d | wc -l)"
-damaged=$((${injected[trace_damaged]:-0} + ${injected[trace_cut]:-0}))
-[ "$kept" = "$jobs" ] && [ "$output" = "$jobs" ] && [ "$drained" = 0 ] && [ "$unreadable" -le "$damaged" ] && [ "$left" = 0 ]
+[ "$kept" = "$jobs" ] && [ "$output" = "$jobs" ] && [ "$drained" = 0 ] && [ "$unreadable" -le "$damaged" ] &&
+  [ $flushed = kept ] && [ "$left" = 0 ]

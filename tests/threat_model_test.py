@@ -42,7 +42,9 @@ def names_in(cell: str) -> list[str]:
 def faults(page: str, known: set[str]) -> list[str]:
     found = []
     for row in rows_of(page):
-        attempt, _, tests = [cell.strip() for cell in row.strip("|").split("|")]
+        attempt, nodes, _, tests = [cell.strip() for cell in row.strip("|").split("|")]
+        if nodes not in ("any", "shared"):
+            found.append(f"{attempt}: on {nodes} nodes")
         if not NAMES.fullmatch(tests):
             found.append(f"{attempt}: the last column is no list of tests: {tests}")
         found += [f"{attempt}: there is no test {name}" for name in names_in(tests) if name not in known]
@@ -61,10 +63,11 @@ def main():
     for fault in faults(page, known):
         check(False, fault)
     for row in rows_of(page):  # whatever test is lost, or forgotten in a row, is found
-        tests = row.strip("|").split("|")[2].strip()
+        _, nodes, _, tests = [cell.strip() for cell in row.strip("|").split("|")]
         for name in names_in(tests):
             check(faults(page, known - {name}), f"nobody misses {name}")
         check(faults(page.replace(row, row.replace(tests, "none")), known), f"nobody misses the tests of {row[:60]}")
+        check(faults(page.replace(row, row.replace(f"| {nodes} |", "| |")), known), f"nobody misses the nodes of {row[:60]}")
     check(faults(page, known | {"Suite.TakesAHostileFile"}), "nobody misses the attack of a new test")
     end()
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/job/cgroup.h"
+#include "core/job/job_cpus.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
@@ -37,6 +38,7 @@ constexpr double kBusy = 0.05;               // share of a cpu
 constexpr std::size_t kMostNamed = 3;        // at each look
 constexpr std::size_t kMostKnown = 1 << 16;  // processes of the node
 constexpr std::size_t kStatBytes = 512;
+constexpr std::size_t kMostMasks = 64;  // processes of the job whose masks are read for a busy outsider
 
 /// Each look costs 8 us for each process that is followed: on a large node the first ones of each sort are.
 enum Sort : std::uint8_t { nameable, foreign, kernel_thread };
@@ -108,6 +110,7 @@ class OutsidersProbe final : public Probe {
     if (has_new_processes() || newcomers_wait_) list();
     busy_.clear();
     units_.clear();
+    allowed_.reset();
     for (auto at = known_.begin(); at != known_.end();) {
       at = measure(at->first, at->second, now) ? std::next(at) : known_.erase(at);
     }
@@ -219,6 +222,7 @@ class OutsidersProbe final : public Probe {
   void add(int pid, Known& known, const ProcessStat& stat, double used, double seconds) {
     if (!known.belongs) known.belongs = look_up(pid, known);
     if (*known.belongs == Belongs::to_the_job) return;
+    if (used >= kBusy * seconds && !may_disturb(stat.last_cpu)) return;
     used_ns_.at(static_cast<std::size_t>(*known.belongs)) += static_cast<std::int64_t>(used * 1e9);
     if (used < kBusy * seconds) return;
     const bool may_be_named = known.sort == nameable || (known.sort == kernel_thread && uid_ == "0");
@@ -266,6 +270,13 @@ class OutsidersProbe final : public Probe {
     return cpus == nullptr || cpus->empty() || std::find(cpus->begin(), cpus->end(), cpu) != cpus->end();
   }
 
+  /// Without a cpuset the job owns all cpus, and may be bound to a few of them: another process may use the others.
+  [[nodiscard]] bool may_disturb(std::int64_t cpu) {
+    if (context_.job->processes().size() > kMostMasks) return true;
+    if (!allowed_) allowed_ = cpus_of_job(context_.fs, *context_.job, CpusOf::tasks);
+    return allowed_->size() == 0 || allowed_->contains(static_cast<int>(cpu));
+  }
+
   void add_events() {
     const std::size_t named = std::min(busy_.size(), kMostNamed);
     std::partial_sort(busy_.begin(), busy_.begin() + static_cast<std::ptrdiff_t>(named), busy_.end(),
@@ -292,6 +303,7 @@ class OutsidersProbe final : public Probe {
   std::map<int, Known> known_;
   std::vector<Busy> busy_;
   std::vector<BusyUnit> units_;
+  std::optional<CpuSet> allowed_;  // of the job's processes, once it has been needed
   std::int64_t last_ns_ = 0;
 };
 

@@ -33,7 +33,7 @@ machine=(-smp 4,sockets=2,cores=2,threads=1 -m 3072
   -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa dist,src=0,dst=1,val=21
   "${card[@]}"
   -device virtio-net-pci,netdev=n0,romfile=,mq=on,vectors=10)
-guest_boot 2100 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
+guest_boot 2300 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 if [[ -z ${JOBS:-} || ,$JOBS, == *,nfs-work,*nfs-away,* ]]; then
   say "what was recorded of the file server"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the jobs of hints.sh did over NFS: the increments in their traces against the client's own texts, to the request."""
+import os
 import sys
 
 try:
@@ -87,6 +88,14 @@ def compare(name):
     return trace
 
 
+def check_rows(trace, begin, end):
+    for axis, period in (("cpu/time_100ms", 0.1), ("storage/time_1s", 1)):
+        times = [time for time in trace.times(axis) if begin < time < end]
+        longest = max((b - a for a, b in zip(times, times[1:])), default=end - begin)
+        check(f"{end - begin:.1f} s without a server: {len(times)} rows of {axis}, at most {longest:.2f} s apart",
+              len(times) > 0.9 * (end - begin) / period and longest < period + 0.5)
+
+
 work = compare("nfs-work")
 for metric in ("write", "server_write", "direct_read", "server_read"):
     found = work.total("nfs_mount", f"nfs.{metric}_bytes", point)
@@ -100,11 +109,7 @@ for kind, metric in (("WRITE", "sent"), ("READ", "received")):
 
 away = compare("nfs-away")
 begin, end = moment("nfs-away-from"), moment("nfs-away-until")
-for axis, period in (("cpu/time_100ms", 0.1), ("storage/time_1s", 1)):
-    times = [time for time in away.times(axis) if begin < time < end]
-    longest = max(b - a for a, b in zip(times, times[1:]))
-    check(f"{end - begin:.1f} s without a server: {len(times)} rows of {axis}, at most {longest:.2f} s apart",
-          len(times) > 0.9 * (end - begin) / period and longest < period + 0.5)
+check_rows(away, begin, end)
 written = away.rows("nfs_mount", "nfs.server_write_bytes", point)
 meanwhile = [value for time, value in zip(away.times("storage/time_1s"), written) if begin + 2 < time < end]
 check(f"nothing reached it in {len(meanwhile)} rows", len(meanwhile) > 15 and set(meanwhile) == {0})
@@ -114,4 +119,11 @@ for family, metric, instance in (("nfs", "retransmissions", f"{point}:WRITE"), (
     check(f"nfs.{metric} {found}", found > 0)
 answers = away.rows("file_system_answers", "fs.not_answering")
 check(f"fs.not_answering {answers}", 1 in answers and answers[-1] == 0)
+
+if os.path.exists(f"{result}/nfs-output/guest.h5"):  # if not, the scenario has failed
+    output = Trace("nfs-output")
+    check("the trace that was moved to the server is complete", output.file.attrs["complete"] == 1)
+    check_rows(output, moment("nfs-output-from"), moment("nfs-output-until"))
+    begin, last = moment("nfs-output-end-from"), max(output.times("cpu/time_100ms"))
+    check(f"its last row is {last - begin:.1f} s after the server went away again", last > begin + 3)
 sys.exit(failures > 0)

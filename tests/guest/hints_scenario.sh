@@ -57,32 +57,57 @@ nfs_work() {
   mkdir /mnt/files/many && touch /mnt/files/many/{1..100} && ls -l /mnt/files/many | tail -n 1 && rm /mnt/files/many/*
   counted nfs-work-after 3
 }
-nfs_away() { # for 22 s, the server neither answers nor refuses; then the connection breaks, and requests are sent again
+# without_server NAME SECONDS: it neither answers nor refuses; then the connection breaks, and requests are sent again.
+without_server() {
+  cut -d' ' -f1 /proc/uptime >/result/$1-from
+  tc qdisc add dev lo root netem loss 100%
+  fault begins
+  sleep $2
+  ss --tcp --numeric --kill state established dport = :2049
+  tc qdisc del dev lo root
+  fault ends
+  cut -d' ' -f1 /proc/uptime >/result/$1-until
+}
+nfs_away() {
   counted nfs-away-before 15
   local pause=$(drawn 8 16)
   cd /mnt/files
   hash cut sleep ss # where a program is, bash asks in this folder first, and would hang
   dd if=/dev/zero of=file bs=64k oflag=dsync &
   sleep $pause
-  cut -d' ' -f1 /proc/uptime >/result/nfs-away-from
-  tc qdisc add dev lo root netem loss 100%
-  fault begins
-  sleep 22
-  ss --tcp --numeric --kill state established dport = :2049
-  tc qdisc del dev lo root
-  fault ends
-  cut -d' ' -f1 /proc/uptime >/result/nfs-away-until
+  without_server nfs-away 22
   sleep 12
   kill $!
   wait $!
   cd /result
   counted nfs-away-after 3
 }
-export -f counted nfs_work nfs_away
+export -f counted without_server nfs_work nfs_away
 mount_files timeo=600
 job nfs-work - bash -c nfs_work
 umount /mnt/files && mount_files timeo=10,retrans=1
 job nfs-away io.nfs_slow_server bash -c nfs_away
+# The results themselves belong on the server, which is away while the job is recorded, and again when its command ends.
+if chosen nfs-output; then
+  output=/mnt/files/nfs-output status=0 JOB_NAME=nfs-output
+  {
+    until [ -e /tmp/nfs-output ]; do sleep 0.5; done
+    sleep 15
+    without_server nfs-output 22
+    sleep 20
+    without_server nfs-output-end 30
+  } &
+  reveal-run --quiet --no-report --output $output -- sh -c 'touch /tmp/nfs-output; sleep 62; exit 7' >nfs-output.log 2>&1 ||
+    status=$?
+  over=$(cut -d' ' -f1 /proc/uptime)
+  wait $!
+  say "nfs-output: status $status at $over s, server away from $(cat nfs-output-end-from) to $(cat nfs-output-end-until) s"
+  ls -lA $output
+  if [ $status = 7 ] && [ -s $output/guest.h5 ] && cp -a $output /result/; then say "ok: nfs-output: all is on the server"; else
+    say "FAILED: nfs-output: $(tail -n 1 nfs-output.log)"
+    failures=$((failures + 1))
+  fi
+fi
 umount /mnt/files
 
 # Attributes of many small files, without a cache of them: here, and of files on the node's own disk.

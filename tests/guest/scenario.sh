@@ -255,4 +255,42 @@ for job in $too_much $enough; do
 done
 check "job $too_much requested too much: job.over_requested" reported "$too_much" job.over_requested
 check "job $enough did not" not_reported "$enough" job.over_requested
+
+# 5. A job that tries to trace the processes of reveal, with each setting of Yama: 0, processes of the same user may be
+# traced; 1, children; 2, none. https://docs.kernel.org/admin-guide/LSM/Yama.html
+cat >/home/alice/tracer.py <<'PY'
+import ctypes, os, subprocess, time
+seize, libc = 0x4206, ctypes.CDLL(None)
+traced = lambda pid: libc.ptrace(seize, int(pid), None, None) == 0
+tried, caught = set(), set()
+own = subprocess.Popen(["sleep", "60"])
+print("child", traced(own.pid))
+end = time.monotonic() + 25
+while time.monotonic() < end:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            program = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")[0]
+        except OSError:
+            continue
+        if b"/reveal" not in program: continue
+        tried.add(pid)
+        if traced(pid): caught.add(pid)
+print("tried", len(tried) >= 2, "caught", len(caught))
+own.kill()
+PY
+yama=/proc/sys/kernel/yama/ptrace_scope
+check "this kernel has Yama" test -w $yama
+for scope in 0 1 2; do
+  echo $scope >$yama
+  job=$(as_user sbatch --parsable -n1 --mem=200M -o out --reveal --wrap 'python3 $HOME/tracer.py')
+  check "job $job with ptrace_scope $scope ends" until_true 240 job_ended "$job"
+  check "the job ended as it would have without us" ended_as "$job" COMPLETED 0:0
+  say "$(xargs </home/alice/work/out)"
+  check "its own child may be traced up to 1" grep -qx "child $([ $scope = 2 ] && echo False || echo True)" /home/alice/work/out
+  check "no process of reveal was traced" grep -qx "tried True caught 0" /home/alice/work/out
+  check "the report is there" until_true 120 test -s "/home/alice/work/reveal-$job/report.json"
+  check "collectors started: $(starts "$job")" started_times "$job" 1
+  check "nothing is left of job $job" nothing_left "$job"
+done
+check "the node is not drained" not_drained
 finish

@@ -20,7 +20,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/guest.sh"
-boot_limit=3000 # seconds
+boot_limit=3600 # seconds
 
 [ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2 && exit 2; }
 guest_begin "$@"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The packages that cpack makes of this build: which files and dependencies each one has, and what dpkg and rpm do with
-# them in an empty directory: install, remove, purge. tests/package/slurm_package.sh installs them in a whole Debian.
+# them in an empty directory: install, upgrade, downgrade, remove, purge. tests/package/slurm_package.sh installs them in
+# a whole Debian.
 set -u
 export LC_ALL=C.UTF-8 PATH=$PATH:/usr/sbin:/sbin
 work=$(mktemp -d)
@@ -97,6 +98,38 @@ else
   for program in reveal reveal-run reveal-collect; do
     "$root$prefix/bin/$program" --version >/dev/null || fail "$program of the package does not run"
   done
+  # Another version, up and down: a reveal.conf that the site has edited stays, a plugstack.conf that it has not is
+  # that of the package.
+  other=$release+other
+  files=()
+  for name in "${names[@]}"; do
+    tree=$work/tree-$name
+    dpkg-deb -R "$(realpath "$work/$name.deb")" "$tree"
+    sed -i "s/^Version: .*/Version: $other/; s/(= $release)/(= $other)/g" "$tree/DEBIAN/control"
+    for file in "$tree$site"/*.conf; do [ ! -f "$file" ] || echo "# of another version" >>"$file"; done
+    dpkg-deb -Znone -b "$tree" "$work/$name-other.deb" >>"$work/dpkg.log"
+    rm -r "$tree"
+    files+=("$work/$name-other.deb")
+  done
+  judge_version() { # judge_version VERSION LINES: of plugstack.conf, those of another version
+    local name
+    for name in "${names[@]}"; do
+      [ "$(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Version} ${db:Status-Status}' $name)" = "$1 installed" ] ||
+        fail "$name is not installed as $1"
+    done
+    "$root$prefix/bin/reveal-collect" --version >/dev/null || fail "reveal-collect of $1 does not run"
+    [ "$(tail -n 1 "$root$site/reveal.conf")" = "# the site's line" ] || fail "$1 has lost the site's reveal.conf"
+    [ $plugin = no ] || [ "$(grep -c "of another version" "$root$site/plugstack.conf")" = "$2" ] ||
+      fail "plugstack.conf is not that of $1"
+  }
+  echo "# the site's line" >>"$root$site/reveal.conf"
+  in_root --force-confold -i "${files[@]}"
+  judge_version "$other" 1
+  grep -q "of another version" "$root$site/reveal.conf.dpkg-dist" || fail "the package's reveal.conf is not beside the site's"
+  files=()
+  for name in "${names[@]}"; do files+=("$(realpath "$work/$name.deb")"); done
+  in_root --force-confold -i "${files[@]}"
+  judge_version "$release" 0
   if [ $plugin = yes ]; then
     echo "# the site's line" >>"$root$site/plugstack.conf"
     in_root --remove reveal-slurm

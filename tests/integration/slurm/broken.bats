@@ -90,6 +90,66 @@ install_stub() {
   verdict
 }
 
+# plugin_of_next_release FILE: the plugin as it would be after an upgrade of Slurm. Its loader compares two of the three
+# numbers in this word: https://slurm.schedmd.com/plugins.html
+plugin_of_next_release() {
+  local plugin=${REVEAL_PLUGIN:-} built
+  for built in "$REVEAL_BUILD"/{,lib/,spank/}spank_reveal.so; do
+    [ -n "$plugin" ] || [ ! -f "$built" ] || plugin=$built
+  done
+  /usr/bin/python3 - "$plugin" "$1" "$(slurmd -V)" <<'PYTHON'
+import re, struct, sys
+plugin, changed, release = sys.argv[1:]
+major, minor, micro = map(int, re.search(r"(\d+)\.(\d+)\.(\d+)", release).groups())
+word = lambda first: struct.pack("<I", first << 16 | minor << 8 | micro)
+content = open(plugin, "rb").read()
+if content.count(word(major)) != 1:
+    sys.exit(f"{plugin}: not one version word of {release}")
+open(changed, "wb").write(content.replace(word(major), word(major + 1)))
+PYTHON
+}
+# refused_by_loader FILE PROGRAM: its two lines about the plugin are there; FILE.rest is all but those.
+refused_by_loader() {
+  [ "$(grep spank_reveal.so "$1" | grep -c "^$2: .*ncompatible")" = 2 ] ||
+    problem "$2 does not print two lines about the plugin: $(cat "$1")"
+  grep -v "spank_reveal.so" "$1" >"$1.rest" || true
+}
+
+@test "the plugin is of another release of Slurm" {
+  REVEAL_PLUGIN=none cluster z
+  local plugin=$DIR/bin/spank_reveal.so id status=0
+  install_stub || skip "no gcc with Slurm's headers is here"
+  plugin_of_next_release "$plugin" || skip "the plugin was not built for $(slurmd -V)"
+  echo "optional $plugin" >"$DIR/plugstack.conf"
+  situation "plugin of another release of Slurm, without and with the stub"
+  as_user srun -N1 sh -c 'echo out; exit 7' >out 2>err || status=$?
+  unchanged 7 $status
+  says out out
+  refused_by_loader err srun
+  says err.rest "srun: error: z1: task 0: Exited with exit code 7"
+  status=0
+  as_user srun -N1 --reveal true >out 2>err || status=$?
+  [ $status != 0 ] || problem "srun --reveal runs"
+  refused_by_loader err srun
+  grep -q "unrecognized option '--reveal'" err.rest || problem "srun says: $(cat err)"
+  # Login nodes that were upgraded last, or reveal that cannot be built for that release yet.
+  install_stub
+  local said="reveal: not installed on this cluster at the moment: --reveal has no effect"
+  status=0
+  as_user srun -N1 --reveal=interval=1s sh -c 'echo out; exit 7' >out 2>err || status=$?
+  unchanged 7 $status
+  says out out
+  refused_by_loader err srun
+  says err.rest "$said" "srun: error: z1: task 0: Exited with exit code 7"
+  id=$(as_user sbatch --parsable -N1 -o batch --reveal --wrap 'exit 2' 2>err)
+  batch_unchanged "$id" FAILED 2:0
+  refused_by_loader err sbatch
+  says err.rest "$said"
+  note row_started none
+  no_report
+  verdict
+}
+
 @test "the stub does nothing beside the plugin" {
   cluster x
   install_stub || skip "no gcc with Slurm's headers is here"

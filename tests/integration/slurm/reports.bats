@@ -59,6 +59,26 @@ only_traces_of() { # only_traces_of FOLDER NODE...
   verdict
 }
 
+# questions: how often somebody asked the controller about one job since `sdiag -r`.
+questions() { sdiag | sed -n 's/^[[:space:]]*REQUEST_JOB_INFO_SINGLE[ (].*count:\([0-9]*\).*/\1/p' | head -n 1; }
+
+@test "one question to the controller" {
+  printf '[slurm]\nmin_seconds = 2\n' >"$DIR/reveal.conf"
+  situation "2 nodes: one of them asks the controller about the job, once"
+  local id asked
+  sdiag -r >/dev/null
+  id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4')
+  # scontrol, by which other cases wait for the end of a job, asks the same.
+  until_true 60 test -s "reveal-$id/report.json" || problem "there is no report"
+  report "$work/reveal-$id" "$id" v1 v2
+  nothing_left "$id"
+  asked=$(questions)
+  [ "${asked:-0}" = 1 ] || problem "the controller was asked ${asked:-0} times about the job"
+  batch_unchanged "$id" COMPLETED 0:0
+  started "$id" v1 v2
+  verdict
+}
+
 same_report() { # same_report A.json B.json: but for the time at which they were made
   python3 - "$@" <<'EOF'
 import json, sys

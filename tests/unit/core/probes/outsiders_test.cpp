@@ -41,6 +41,20 @@ TEST_F(OutsidersOnHost, AreNamedWhereTheyBelongToWhoRecordsAndAreBusy) {
   EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), root ? 2 : 1);
 }
 
+TEST_F(OutsidersOnHost, AreNotThoseOnCpusThatTheJobMayNotUse) {
+  process(600, "neighbour", 100, ::geteuid());
+  ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
+  host.write("/proc/500/status", "Cpus_allowed_list:\t1\n");  // process 600 runs on cpu 0
+  bench.sample();
+  process(600, "neighbour", 190, ::geteuid());
+  bench.sample();
+  EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 0);
+  host.write("/proc/500/status", "Cpus_allowed_list:\t0-1\n");
+  process(600, "neighbour", 280, ::geteuid());
+  bench.sample();
+  EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 1);
+}
+
 TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
   process(600, "first", 1000, ::geteuid());
   ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
