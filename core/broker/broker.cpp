@@ -452,7 +452,6 @@ class Broker {
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = own_path().parent_path() / "reveal";
-      const std::string pace = std::to_string(paces_.analysis);
       std::vector<std::string> words{own.string(),
                                      "deliver",
                                      spool_.string(),
@@ -467,8 +466,9 @@ class Broker {
                                      "--mail-state",
                                      mail_state_.string(),
                                      "--pace",
-                                     pace};
-      words.insert(words.end(), {"--merge-pace", std::to_string(paces_.merge)});
+                                     std::to_string(paces_.analysis),
+                                     "--merge-pace",
+                                     std::to_string(paces_.merge)};
       if (options_.orphan) words.emplace_back("--orphan");
       if (ledger_lines_) {
         ::fcntl(ledger_lines_.get(), F_SETFD, 0);

@@ -51,8 +51,7 @@ constexpr MetricHelp kDurations[] = {
 constexpr MetricHelp kHistogram[] = {
     {"stack.histogram",
      "Timed calls by duration (instance \"rank0/ncclAllReduce/2^20ns\": at least 2^19 and less than 2^20 ns; "
-     "\"2^10ns\": "
-     "all below; \"2^41ns\": all above, too)."},
+     "\"2^10ns\": all below; \"2^41ns\": all above, too)."},
 };
 
 constexpr const char* kStackSource = "BPF uprobes";
@@ -233,7 +232,8 @@ class StackProbe final : public Probe {
                   std::to_string(cpu_ns) + '\n';
     }
     if (!child_->ask(request_)) return false;
-    if (with_durations) next_durations_ns_ = context_.sink.now() + histogram_period_.count();
+    // Half a row earlier: after a row that was late, the next one that is not has them.
+    if (with_durations) next_durations_ns_ = context_.sink.now() + (histogram_period_ - context_.period / 2).count();
     return true;
   }
 

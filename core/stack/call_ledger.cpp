@@ -626,18 +626,18 @@ bool CallLedger::has_steps() const {
   return std::any_of(instances_.begin(), instances_.end(), [](const auto& each) { return !each.second.steps.empty(); });
 }
 
-/// One instance after the other begins, so that none waits for ever.
-std::vector<std::pair<const std::string, CallLedger::Instance>*> CallLedger::in_turn() {
+/// One instance after the other begins, so that none waits for ever. `turn`: grows by one from each time to the next.
+std::vector<std::pair<const std::string, CallLedger::Instance>*> CallLedger::in_turn(std::size_t turn) {
   std::vector<std::pair<const std::string, Instance>*> order;
   order.reserve(instances_.size());
   for (auto& each : instances_) order.push_back(&each);
   if (order.empty()) return order;
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(answers_ % order.size()), order.end());
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn % order.size()), order.end());
   return order;
 }
 
 void CallLedger::append_steps(std::string& text) {
-  for (auto* const each : in_turn()) {
+  for (auto* const each : in_turn(answers_)) {
     auto& [name, instance] = *each;
     std::size_t reported = 0;
     for (const Step& step : instance.steps) {
@@ -658,7 +658,7 @@ void CallLedger::append_steps(std::string& text) {
 }
 
 void CallLedger::append_lines(std::string& text, std::string_view what, Lines lines) {
-  for (auto* const each : in_turn()) {
+  for (auto* const each : in_turn(answers_)) {
     auto& [name, instance] = *each;
     std::vector<std::string>& waiting = instance.*lines;
     std::size_t reported = 0;
@@ -674,7 +674,7 @@ void CallLedger::append_lines(std::string& text, std::string_view what, Lines li
 
 /// Sums, of functions that rest, too: those that do not fit are in a later answer.
 void CallLedger::append_durations(std::string& text) {
-  for (auto* const each : in_turn()) {
+  for (auto* const each : in_turn(answers_with_durations_++)) {
     const auto& [name, instance] = *each;
     for (std::size_t function = 0; function < instance.rows.size(); ++function) {
       const Row& row = instance.rows[function];

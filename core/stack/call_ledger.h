@@ -153,7 +153,7 @@ class CallLedger {
   [[nodiscard]] static double counted_share(const Turns& turns);
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;
-  [[nodiscard]] std::vector<std::pair<const std::string, Instance>*> in_turn();
+  [[nodiscard]] std::vector<std::pair<const std::string, Instance>*> in_turn(std::size_t turn);
   void append_steps(std::string& text);
   using Lines = std::vector<std::string> Instance::*;
   void append_lines(std::string& text, std::string_view what, Lines lines);
@@ -175,6 +175,7 @@ class CallLedger {
   std::uint64_t collectives_lost_ = 0;
   std::uint64_t rare_lost_ = 0;
   std::size_t answers_ = 0;
+  std::size_t answers_with_durations_ = 0;
 };
 
 }  // namespace reveal

@@ -12,8 +12,8 @@ namespace reveal {
 /// "open here MS HUNG", "open broker MS HUNG": after so many milliseconds without a request, nothing stays attached;
 /// nor at the next request after attaching has hung for HUNG milliseconds, with which the process ends. More lines of
 /// that request: "budget PPM", the share of the processes' cpu time that counting may take, in millionths; "without
-/// NAME ...", functions that are never attached (is_among). "calls", or "calls durations", and a line "INSTANCE PID START_TICKS CPU_NS" for
-/// each process -> lines
+/// NAME ...", functions that are never attached (is_among). "calls", or "calls durations", and a line "INSTANCE PID
+/// START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
 ///   "attaching INSTANCE FUNCTIONS NS"  of the process for which it took longest: so many functions, when they were

@@ -86,8 +86,7 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "records, once a second, the line that each Python program executes; this part needs no privilege"},
     {"run", "stack_budget", ConfigForm::number, "0.5",
      "Limit of the cost of counting calls: percent of the cpu time of the measured processes, on average; at the "
-     "start, "
-     "a twentieth of a second may be spent in any case",
+     "start, a twentieth of a second may be spent in any case",
      "0.05", "5", "percent"},
     {"run", "stack_without", ConfigForm::names, "",
      "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},

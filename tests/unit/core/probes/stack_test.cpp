@@ -15,7 +15,6 @@
 #include <set>
 #include <thread>
 
-#include "core/stack/elf_symbols.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/trace_reader.h"

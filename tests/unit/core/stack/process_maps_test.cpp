@@ -159,7 +159,7 @@ TEST(ProcessMaps, TellWhatIsNotLookedInto) {
 }
 
 TEST(ProcessMaps, HaveTheCodeOfALibraryBehindThousandsOfMappings) {
-  enum Told : int { found = 0, refused, too_short, not_found, not_code };
+  enum Outcome : int { found = 0, refused, too_short, not_found, not_code };
   const TemporaryDirectory directory;
   const auto library = written(directory.path() / "libnccl.so.2");
   ChildProcess child = fork_child([&]() -> int {
