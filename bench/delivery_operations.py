@@ -7,9 +7,9 @@ Each node delivers a real trace of a few seconds with `reveal deliver` as the co
 nodes, the first one in the background: it waits for the others and builds the report. The others are traced with
 strace; counted are system calls with a name in that directory, and openings of the directory itself. Calls on open files
 (reading, writing, times, syncing) are not counted. With --of, the job has so many nodes, of which only these deliver, so
-that there is no report; they share one of the folders of a large job, which the first one has made. With --long, the analysis is too much for an epilog: the trace
-is delivered before. With --step, the collectors were started by a step, as on a site whose prologs see no jobs. Needs
-strace."""
+that there is no report; they share one of the folders of a large job, which the first one has made. With --long, the
+analysis is too much for an epilog: the trace is delivered before. With --step, the collectors were started by a step, as
+on a site whose prologs see no jobs. Needs strace."""
 import argparse
 import collections
 import os

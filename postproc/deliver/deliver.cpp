@@ -288,16 +288,21 @@ class Move {
 
   /// The results of this node's traces, which are there: their copies in the spool were analysed, and maybe thinned. So
   /// no node reads its trace back from the file server. A summary comes before its thinned trace: while the two do not
-  /// fit, the trace that is there is whole.
+  /// fit, the trace that is there is whole. Only a moment before: a node that sees the last summary builds the report,
+  /// and would analyse the whole trace again.
   void results() {
     const std::vector<Placed> delivered = placed_;  // summary() adds to them
     for (const Placed& file : delivered) {
       if (!file.from.filename().string().starts_with(node_ + ".h5") || is_of_a_later_run(file)) continue;
       const fs::path result = file.from.parent_path() / summary_name(file.from);
       std::error_code none;
-      if (fs::exists(result, none)) summary(result);
-      if (file_of_spool(file.from).bytes != file.copied.bytes)
-        copy_over(file.from, to_.folder, to_.directory, file.name);
+      if (!fs::exists(result, none)) continue;
+      const bool thinned = file_of_spool(file.from).bytes != file.copied.bytes;
+      const std::string hidden = "." + file.name + ".thinner";
+      if (thinned) copy_over(file.from, to_.folder, to_.directory, hidden);
+      summary(result);
+      if (thinned && ::renameat(to_.folder, hidden.c_str(), to_.folder, file.name.c_str()) != 0)
+        throw system_error((to_.directory / file.name).string(), errno);
     }
   }
 

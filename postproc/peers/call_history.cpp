@@ -174,7 +174,7 @@ std::optional<std::size_t> first_collective(const std::map<std::string, RankChan
 }
 
 /// Only ranks call the libraries that are not among these, as far as it is known. Launchers, workers of a data loader
-/// and services that keep logs run Python, too, and the workers operators of PyTorch, but no backward pass.
+/// and services that keep logs run Python, too. The workers also call operators of PyTorch, but make no backward pass.
 bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_t samples) {
   constexpr std::array kOfOthers = {CallLibrary::unknown, CallLibrary::cuda, CallLibrary::cuda_driver,
                                     CallLibrary::python};

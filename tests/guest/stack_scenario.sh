@@ -3,19 +3,13 @@
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 libraries=/usr/local/lib/stack
-expect() { # expect WHAT COMMAND...
-  if "${@:2}"; then say "ok: $1"; else
-    say "FAILED: $1"
-    failures=$((failures + 1))
-  fi
-}
 say "$(uname -r), $(nproc) cpus"
 reveal-collect --check --stack --job pid:$$ 2>&1 | grep -w stack
 
 reveal-run --stack --quiet --no-report --output counted -- stack_calls count $libraries >counted.log 2>&1
 status=$?
 cat counted.log
-expect "the job's exit status is $status, its own" test $status = 7
+expected "the job's exit status is $status, its own" test $status = 7
 
 watched() { # watched NAME SIGNAL: a program beside which a collector is ended so
   local job collector status
@@ -28,7 +22,7 @@ watched() { # watched NAME SIGNAL: a program beside which a collector is ended s
   wait $collector
   wait $job
   status=$?
-  expect "after SIG$2: $(xargs <$1.log)" test $status = 0
+  expected "after SIG$2: $(xargs <$1.log)" test $status = 0
 }
 watched ended TERM
 watched killed KILL

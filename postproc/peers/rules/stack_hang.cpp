@@ -471,7 +471,7 @@ std::int64_t ranks_not_recorded(const std::vector<Rank>& ranks, const Waiting& w
 
 /// Nodes on which a process of the job was in state T meanwhile.
 std::vector<std::string> stopped_on(const std::vector<Rank>& ranks, const Standstill& all) {
-  constexpr double kMostly = 0.5;  // of the time
+  constexpr double kMostly = 0.5;  // part of the time
   std::set<std::string> nodes;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (all.of_rank[r]->stopped.value_or(0) >= kMostly) nodes.emplace(ranks[r].node);

@@ -161,6 +161,7 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
                                         "mlxlink ",
                                         "nfsiostat ",
                                         "nvidia-smi -i {gpu} -q ",
+                                        "nvidia-smi -q -d ",
                                         "nvidia-smi nvlink -e ",
                                         "nvidia-smi topo ",
                                         "perfquery -C ",
