@@ -303,7 +303,7 @@ class OutsidersProbe final : public Probe {
   std::map<int, Known> known_;
   std::vector<Busy> busy_;
   std::vector<BusyUnit> units_;
-  std::optional<CpuSet> allowed_;  // of the job's processes, once it has been needed
+  std::optional<CpuSet> allowed_;  // cpus of the job, once a busy outsider was seen
   std::int64_t last_ns_ = 0;
 };
 
