@@ -44,7 +44,7 @@ TEST_F(OutsidersOnHost, AreNamedWhereTheyBelongToWhoRecordsAndAreBusy) {
 TEST_F(OutsidersOnHost, AreNotThoseOnCpusThatTheJobMayNotUse) {
   process(600, "neighbour", 100, ::geteuid());
   ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
-  host.write("/proc/500/status", "Cpus_allowed_list:\t1\n");  // process 600 runs on cpu 0
+  host.write("/proc/500/status", "Cpus_allowed_list:\t0\n");  // process 600 runs on cpu 1
   bench.sample();
   process(600, "neighbour", 190, ::geteuid());
   bench.sample();
