@@ -429,7 +429,7 @@ TEST_F(CallRequests, AreSentAgainByTheWorkerIfTheyComeTooFast) {
     caller.step();
     if (!comes_to([&] { return has("step rank0 1 "); })) return 7;
     const std::string step = answer.substr(answer.find("step rank0 1 "));
-    return step.substr(0, step.find('\n')).ends_with(" 400 -") ? 0 : 8;  // bytes; no Python, whose collections would be timed
+    return step.substr(0, step.find('\n')).ends_with(" 400 -") ? 0 : 8;  // bytes, and no Python with collections
   });
   const int status = exit_status(worker.wait());
   if (status == kSkipped) GTEST_SKIP() << "no calls can be counted here";
