@@ -11,6 +11,7 @@
 #include <array>
 #include <fstream>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/zlib_text.h"
@@ -36,6 +37,7 @@ class Job {
     require(::utimensat(AT_FDCWD, summary_file.c_str(), times.data(), 0) == 0, "a summary of 1970");
     NodeSummary summary;
     summary.node = "n01";
+    summary.profile.end_utc_ns = summary.profile.block_ns = summary.profile.sparkline_step_ns = kSecond;
     write_part(directory_.path(), {}, kConfigHash, std::array{PartNode{trace_, summary, {}}});
     require(summary_in_part().has_value(), "a part that was written is read");
     head_ = file_text(part_file());
