@@ -150,15 +150,15 @@ ip link add bond7 type bond mode active-backup miimon 100 && ip link add dummy7 
 ip link set dummy7 master bond7 && ip link set bond7 up && ip addr add 10.98.0.1/24 dev bond7
 rdma link add mlx5_bond_0 type rxe netdev bond7
 sleep 2
-over_bond() {
+over_bond() { # over_bond QUEUE-PAIRS
   export LD_PRELOAD=/usr/lib/libnccl.so.2
-  ib_write_bw --ib-dev mlx5_bond_0 --duration 40 --CPU-freq >/dev/null &
+  ib_write_bw --ib-dev mlx5_bond_0 --qp $1 --duration 40 --CPU-freq >/dev/null &
   sleep 3
-  ib_write_bw --ib-dev mlx5_bond_0 --duration 40 --CPU-freq 10.98.0.1
+  ib_write_bw --ib-dev mlx5_bond_0 --qp $1 --duration 40 --CPU-freq 10.98.0.1
   wait
 }
 export -f over_bond
-NCCL_IB_QPS_PER_CONNECTION=2 job bond-control - bash -c over_bond
-job bond-one-pair nccl.single_qp bash -c over_bond
+NCCL_IB_QPS_PER_CONNECTION=2 job bond-control - bash -c 'over_bond 2'
+job bond-one-pair nccl.single_qp bash -c 'over_bond 1'
 grep . /sys/class/infiniband/mlx5_bond_0/ports/1/{state,rate,hw_counters/{sent,rcvd}_pkts}
 exit 0
