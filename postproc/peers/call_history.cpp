@@ -282,7 +282,8 @@ class RankView {
     const auto beside = sum_in(cpu_time_beside_, at);
     if (beside) quiet.job_cpus = std::max(0.0, *beside * 1e-9 / quiet.seconds());
     const double stopped = mean_of(part_of(stopped_, at));
-    if (!std::isnan(stopped)) quiet.stopped = stopped;
+    const double before = mean_of(part_of(stopped_, {0, at.begin}));
+    if (!std::isnan(stopped)) quiet.stopped = stopped - (std::isnan(before) ? 0 : before);
     for (const std::span<const double> bytes : channels_.io) {
       if (const auto sum = sum_in(bytes, at)) quiet.io_bytes = quiet.io_bytes.value_or(0) + *sum;
     }

@@ -32,7 +32,7 @@ struct QuietTime {
   std::string last;                            // the collective that it called last
   std::optional<double> cpus;                  // that it used, on average
   std::optional<double> job_cpus;              // that processes of the job which are no ranks used on the node
-  std::optional<double> stopped;               // processes of the job on its node that a signal or debugger had stopped
+  std::optional<double> stopped;               // processes in state T on its node, more than before it
   std::optional<double> io_bytes;              // that it read and wrote
   std::int64_t other_calls = 0;                // other calls of the software stack: kernels launched, memory copied ...
   std::string place;                           // place of its main thread; "": not known, or not always the same

@@ -45,7 +45,8 @@ class CollectiveJob {
   double cpus_inside = 0.02;
   bool trains = true;
   double beside = 0;  // cpus that other processes of the job use
-  std::function<double(std::size_t)> stopped = [](std::size_t) { return 0.0; };  // processes of a node, all the time
+  std::function<double(std::size_t)> stopped = [](std::size_t) { return 0.0; };  // processes of a node
+  double stopped_from = 0;
 
   [[nodiscard]] std::vector<NodeTrace> record() const {
     std::vector<NodeTrace> traces(nodes);
@@ -58,7 +59,9 @@ class CollectiveJob {
       std::vector<double> job(telemetry.samples, beside * kCpuOfTick);
       for (std::size_t i = 0; i < ranks_of_node; ++i) add_rank(node * ranks_of_node + i, telemetry, job);
       add({.metric = "job.cpu_time", .kind = Kind::counter}, job, telemetry);
-      add({.metric = "job.stopped"}, std::vector<double>(telemetry.samples, stopped(node)), telemetry);
+      std::vector<double> in_state_t(telemetry.samples, 0.0);
+      std::fill(in_state_t.begin() + static_cast<std::ptrdiff_t>(stopped_from * 10), in_state_t.end(), stopped(node));
+      add({.metric = "job.stopped"}, in_state_t, telemetry);
     }
     return traces;
   }

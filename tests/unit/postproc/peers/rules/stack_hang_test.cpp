@@ -524,11 +524,16 @@ TEST(RuleStackHang, NamesTheNodeWhereAProcessIsStoppedInsideACollective) {
   Job job = job_that_hangs();
   job.pauses[0].absent = {};
   job.stopped = [](std::size_t node) { return node == 1 ? 1.0 : 0.0; };
+  job.stopped_from = 80;
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
   expect_in("it did not end; on n2, a signal or a debugger had stopped a process of the job.", found[0].sentence);
   EXPECT_FALSE(is_advised(found[0], "Look at the network and the GPUs "));
+  job.stopped_from = 0;
+  const auto all_along = found_in(job);
+  ASSERT_EQ(all_along.size(), 1U);
+  expect_in("and it did not end.", all_along[0].sentence);
 }
 
 TEST(RuleStackHang, TellsWherePythonStood) {
