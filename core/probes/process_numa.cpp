@@ -16,7 +16,7 @@
 namespace reveal::probe::process_numa {
 namespace {
 
-constexpr std::int64_t kPeriod = 30'000'000'000;
+constexpr std::int64_t kPeriod = 10'000'000'000;    // so that a job of half a minute is read when it has its memory
 constexpr std::int64_t kLongestWalk = 250'000'000;  // longest read of one process
 constexpr double kShare = 0.001;                    // share of a core, over time
 // Before any walk was seen: cold page structures. Huge pages make it far less.
@@ -231,7 +231,7 @@ std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "process_numa",
-                             .help = "Memory of the job's main processes by NUMA node (every 30 s)",
+                             .help = "Memory of the job's main processes by NUMA node (every 10 s)",
                              .period = 10s,
                              .may_block = true,
                              .families = kFamilies,
