@@ -10,7 +10,8 @@
 namespace reveal {
 namespace {
 
-constexpr double kWindowSeconds = 10;  // a recovery and its reports are a round trip apart, and recoveries may be rare
+constexpr double kOvertakingSeconds =
+    10;  // a recovery and its reports are a round trip apart, and recoveries may be rare
 
 /// A recovery from a loss sends the lost segment again, which no report is about, and what the sender took for lost
 /// with it, which is one block of segments and so one report, or two. Where packets overtake each other, it sends every
@@ -68,7 +69,8 @@ std::vector<bool> overtaken_steps(const Telemetry& telemetry) {
   if (recoveries.empty() || reports.empty()) return overtaken;
   // A probe for a loss at the end of what was sent is sent in vain where only the acknowledgement is late.
   const auto probes = running_sums(telemetry, "tcpext.TCPLossProbes");
-  const auto half = static_cast<std::size_t>(std::max(1.0, std::round(0.5 * kWindowSeconds / telemetry.step_seconds)));
+  const auto half =
+      static_cast<std::size_t>(std::max(1.0, std::round(0.5 * kOvertakingSeconds / telemetry.step_seconds)));
   for (std::size_t t = 0; t < telemetry.samples; ++t) {
     const auto around = [&](const std::vector<double>& sums) {
       return sums.empty() ? 0.0 : sums[std::min(telemetry.samples, t + half)] - sums[t > half ? t - half : 0];
