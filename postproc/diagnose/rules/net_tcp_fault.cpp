@@ -177,7 +177,7 @@ std::optional<Finding> describe_sender(const RuleContext& context, const SenderS
   return finding;
 }
 
-/// What the node sent again in an interval, by its own counters. Nothing where they were not measured.
+/// The segments that the node sent again in an interval, by its own counters. Nothing where they were not measured.
 std::optional<RetransmitCount> sent_again_in(const RuleContext& context, Interval at) {
   const auto again = context.total_if_measured("tcp.RetransSegs");
   const auto arrived = context.total_if_measured(metric_of_duplicates(context));
