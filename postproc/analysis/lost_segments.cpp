@@ -17,6 +17,7 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
+#include "postproc/diagnose/sent_again.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 

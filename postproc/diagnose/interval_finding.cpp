@@ -84,8 +84,6 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   constexpr double kNoticeable = 0.02;
   const bool received = which == Segments::received;
   const std::string_view verb = received ? "arrived" : "were sent";
-  // Segments become smaller where some are lost, so that as many of them are less work: the job's own work is asked
-  // first.
   const auto lost = lost_work(context, at);
   if (at.length() == context.telemetry.samples) {
     set_loss(context, finding, std::nullopt, "not known: no part of the run was without it");
