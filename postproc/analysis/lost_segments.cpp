@@ -17,6 +17,7 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
+#include "postproc/diagnose/sent_again.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -44,10 +45,7 @@ struct Account {
 
   [[nodiscard]] RetransmitCount sum() const {
     RetransmitCount all;
-    for (const SenderCount& sender : senders) {
-      all.segments += sender.again.segments;
-      all.duplicates += sender.again.duplicates;
-    }
+    for (const SenderCount& sender : senders) all += sender.again;
     return all;
   }
 };
@@ -120,20 +118,6 @@ double received_in(const Finding& loss) {
   return received->observed.value_or(0) * static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
 }
 
-double lost_of(const RetransmitCount& again) {
-  return again.segments - again.duplicates;
-}
-
-/// Nearly all segments that were sent again because others overtook them are reported as duplicates, however many
-/// they are; of those that were sent again because they were lost, none. Reports that are themselves lost leave a few
-/// percent, and a link that does both has its losses among many duplicates: they still are a part of the traffic.
-bool is_loss(const RetransmitCount& again, double received, const EffectiveRule& rule) {
-  const double missing = lost_of(again);
-  if (missing < kLeastLost) return false;
-  return missing >= rule.threshold("min_missing_share") * again.segments ||
-         (received > 0 && missing >= rule.threshold("min_missing") * received);
-}
-
 void tell(const Account& account, Finding& loss) {
   const TimeSpan& span = loss.intervals.front();
   // The numbers of longer slots are not those of the interval.
@@ -158,7 +142,7 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.retransmits", sender.again.segments);
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
-  const double missing = std::round(lost_of(account.sum()));
+  const double missing = std::round(account.sum().lost());
   if (missing < 1) return;
   loss.sentence +=
       fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
@@ -187,17 +171,15 @@ std::optional<Receiver> receiver_of(const Finding& loss, const JobNodes& nodes) 
   for (const RetransmitsTo& peer : sent.peers) {
     const auto again = retransmits_in(sent, std::span(&peer.peer, 1), loss.intervals.front());
     if (!again) continue;
-    all += std::max(0.0, lost_of(*again));
+    all += std::max(0.0, again->lost());
     const auto known = nodes.by_address.find(peer.peer);
     if (known == nodes.by_address.end() || known->second.empty() || known->second == loss.nodes.front()) continue;
-    RetransmitCount& sum = to[known->second];
-    sum.segments += again->segments;
-    sum.duplicates += again->duplicates;
+    to[known->second] += *again;
   }
-  const auto most = std::max_element(
-      to.begin(), to.end(), [](const auto& a, const auto& b) { return lost_of(a.second) < lost_of(b.second); });
+  const auto most = std::max_element(to.begin(), to.end(),
+                                     [](const auto& a, const auto& b) { return a.second.lost() < b.second.lost(); });
   if (most == to.end()) return std::nullopt;
-  const double lost = lost_of(most->second);
+  const double lost = most->second.lost();
   if (lost < kLeastLost || lost < kToOneNode * all) return std::nullopt;
   return Receiver{std::string(most->first), most->second, lost / all};
 }
@@ -312,13 +294,15 @@ void compare_with_slow_senders(const JobNodes& nodes, std::vector<Finding>& find
 void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
                           std::vector<Finding>& findings) {
   const EffectiveRule rule(kLossRule, settings);
+  const LossThresholds least{.min_missing_share = rule.threshold("min_missing_share"),
+                             .min_missing = rule.threshold("min_missing")};
   const JobNodes nodes(summaries);
   std::vector<Finding> kept;
   kept.reserve(findings.size());
   for (Finding& finding : findings) {
     if (finding.id == kLossRule && !finding.nodes.empty() && !finding.intervals.empty()) {
       if (const auto account = account_of(finding, nodes)) {
-        if (!is_loss(account->sum(), received_in(finding), rule)) continue;
+        if (!were_lost(account->sum(), received_in(finding), least)) continue;
         tell(*account, finding);
       }
     }

@@ -16,6 +16,8 @@ void fields(auto& v, Visited<decltype(v), RetransmitsTo>& to) {
   v("slots", to.slots);
   v("segments", to.segments);
   v("duplicates", to.duplicates);
+  v("overtaken", to.overtaken);
+  v("overtaken_duplicates", to.overtaken_duplicates);
 }
 
 void fields(auto& v, Visited<decltype(v), Retransmits>& sent) {

@@ -22,11 +22,10 @@ Impact known_better(const RuleContext& context, const Finding& finding, Impact e
   if (!estimate.seconds || finding.intervals.size() != 1) return estimate;
   const TimeSpan& span = finding.intervals.front();
   const Interval at{sample_at(context, span.begin_utc_ns), sample_at(context, span.end_utc_ns)};
-  const auto pace = at.end > at.begin ? slower_work(context, at) : std::nullopt;
-  if (!pace) return estimate;
-  const double seconds = pace->lost() * context.seconds(at.length());
-  if (estimate.at_most && seconds > *estimate.seconds) return estimate;
-  return {.seconds = seconds, .percent = std::nullopt, .how = pace->words(context.watched())};
+  auto lost = at.end > at.begin ? lost_work(context, at) : std::nullopt;
+  if (!lost || lost->seconds <= 0) return estimate;
+  if (estimate.at_most && lost->seconds > *estimate.seconds) return estimate;
+  return {.seconds = lost->seconds, .percent = std::nullopt, .how = std::move(lost->how)};
 }
 
 void set_impact(const RuleContext& context, Finding& finding, Impact estimate) {
@@ -85,8 +84,14 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   constexpr double kNoticeable = 0.02;
   const bool received = which == Segments::received;
   const std::string_view verb = received ? "arrived" : "were sent";
+  const auto lost = lost_work(context, at);
   if (at.length() == context.telemetry.samples) {
     set_loss(context, finding, std::nullopt, "not known: no part of the run was without it");
+  } else if (lost && lost->seconds > 0) {
+    set_loss(context, finding, lost->seconds, lost->how);
+  } else if (lost) {
+    set_loss(context, finding, std::nullopt,
+             fmt::format("none seen: {} read and wrote as much as usual", context.watched()));
   } else if (!segments) {
     set_loss(context, finding, std::nullopt,
              fmt::format("not known: the rate of {} segments was not measured", received ? "received" : "sent"));
@@ -95,7 +100,8 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
              fmt::format("{} segments {} per second instead of {}", number(segments->inside), verb,
                          number(segments->outside)));
   } else {
-    set_loss(context, finding, std::nullopt, fmt::format("none seen: as many segments {} as usual", verb));
+    set_loss(context, finding, std::nullopt,
+             fmt::format("not known: as many segments {} as usual, but they may have been smaller", verb));
   }
 }
 

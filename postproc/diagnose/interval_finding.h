@@ -38,7 +38,9 @@ void set_loss(const RuleContext& context, Finding& finding, std::optional<double
 /// The same of seconds that the job lost at most: known work replaces them only if it is less.
 void set_most_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 
-/// A job that exchanges the same data in every step makes progress as its segments arrive, or leave.
+/// A job that exchanges the same data in every step makes progress as its segments arrive, or leave, though not where
+/// these become smaller: its own work decides where it is known, and as many segments are no proof that nothing was
+/// lost.
 enum class Segments : std::uint8_t { received, sent };
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
                           Interval at, Segments which = Segments::received);

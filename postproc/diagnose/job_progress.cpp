@@ -71,14 +71,36 @@ std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at,
   return best;
 }
 
-std::optional<WorkPace> JobProgress::pace(const RuleContext& context, Interval at) {
+const std::vector<WorkCourse>& JobProgress::work(const RuleContext& context) {
   if (!work_) {
     work_.emplace();
     for (const WorkMetric& one : kWorkMetrics) {
       if (auto bytes = rate(context, one.metric, 1, "bytes/s")) work_->push_back({one.calls, std::move(bytes->values)});
     }
   }
-  return work_pace(*work_, at, context.steps(kLoadingSeconds));
+  return *work_;
+}
+
+std::optional<WorkPace> JobProgress::pace(const RuleContext& context, Interval at) {
+  return work_pace(work(context), at, context.steps(kLoadingSeconds));
+}
+
+std::optional<WorkCycles> JobProgress::cycles(const RuleContext& context, Interval at) {
+  return work_cycles(work(context), at, context.steps(kLoadingSeconds));
+}
+
+std::optional<LostWork> lost_work(const RuleContext& context, Interval at) {
+  // A few cycles say little about how much they vary.
+  constexpr double kClearlySteadier = 0.5;
+  if (context.progress == nullptr) return std::nullopt;
+  const auto pace = context.progress->pace(context, at);
+  const auto cycles = context.progress->cycles(context, at);
+  const double step = context.telemetry.step_seconds;
+  if (cycles && (!pace || cycles->spread <= kClearlySteadier * pace->spread)) {
+    return LostWork{cycles->slower() ? step * cycles->lost() : 0, cycles->words(context.watched(), step)};
+  }
+  if (!pace || !(pace->fell() || pace->went_on())) return std::nullopt;
+  return LostWork{pace->fell() ? pace->lost() * context.seconds(at.length()) : 0, pace->words(context.watched())};
 }
 
 std::optional<WorkPace> slower_work(const RuleContext& context, Interval at) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/diagnose/job_cycles.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 
@@ -19,12 +20,6 @@ struct WorkMetric {
   std::string_view calls;
 };
 inline constexpr WorkMetric kWorkMetrics[] = {{"process.read_by_calls", "read"}, {"process.written_by_calls", "write"}};
-
-/// One of them over time, in bytes per second.
-struct WorkCourse {
-  std::string_view calls;
-  std::vector<double> rate;
-};
 
 /// A metric in an interval, against windows of the same length in the rest of the run.
 struct WorkPace {
@@ -57,10 +52,22 @@ class JobProgress {
  public:
   /// Returns the pace in an interval; nothing where it is not known.
   [[nodiscard]] std::optional<WorkPace> pace(const RuleContext& context, Interval at);
+  /// Likewise.
+  [[nodiscard]] std::optional<WorkCycles> cycles(const RuleContext& context, Interval at);
 
  private:
+  const std::vector<WorkCourse>& work(const RuleContext& context);
+
   std::optional<std::vector<WorkCourse>> work_;
 };
+
+/// The cost of an interval on one node, by the work of the job.
+struct LostWork {
+  double seconds = 0;  // 0: as much was done as usual
+  std::string how;
+};
+/// By the job's cycles where they are clearly steadier than its pace, else by the pace. Nothing where neither is known.
+[[nodiscard]] std::optional<LostWork> lost_work(const RuleContext& context, Interval at);
 
 /// Returns the pace in an interval in which the job on the context's node did less than usual, else nothing.
 [[nodiscard]] std::optional<WorkPace> slower_work(const RuleContext& context, Interval at);

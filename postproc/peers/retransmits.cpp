@@ -41,7 +41,8 @@ const Channel* duplicates_of(const Telemetry& telemetry, const std::string& peer
   return nullptr;
 }
 
-Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds) {
+Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds,
+               const std::vector<bool>& overtaken) {
   Trend trend;
   const auto again = telemetry.series(segments);
   const auto twice = telemetry.series(duplicates);
@@ -50,19 +51,24 @@ Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t dup
     const double had = std::isnan(twice[t]) ? 0 : twice[t];
     if (sent <= 0 && had <= 0) continue;
     const double second = static_cast<double>(t) * telemetry.step_seconds;
-    RetransmitCount& slot = trend[static_cast<std::int64_t>(second / slot_seconds)];
-    slot.segments += sent;
-    slot.duplicates += had;
+    RetransmitCount count{.segments = sent, .duplicates = had};
+    if (overtaken[t]) {
+      count.overtaken = sent;
+      count.overtaken_duplicates = had;
+    }
+    trend[static_cast<std::int64_t>(second / slot_seconds)] += count;
   }
   return trend;
 }
 
+/// 0 where the list is shorter, or damaged.
+double part_in(const std::vector<double>& list, std::size_t slot) {
+  return slot < list.size() && !std::isnan(list[slot]) ? list[slot] : 0;
+}
+
 Trend in_longer_slots(const Trend& trend) {
   Trend longer;
-  for (const auto& [slot, again] : trend) {
-    longer[slot / 2].segments += again.segments;
-    longer[slot / 2].duplicates += again.duplicates;
-  }
+  for (const auto& [slot, again] : trend) longer[slot / 2] += again;
   return longer;
 }
 
@@ -73,14 +79,15 @@ Retransmits retransmits_of(const Telemetry& telemetry) {
   Retransmits all{.begin_utc_ns = telemetry.begin_utc_ns,
                   .slot_ns = std::llround(slot_seconds * static_cast<double>(kSecond)),
                   .peers = {}};
+  const std::vector<bool> overtaken = overtaken_steps(telemetry);
   std::map<std::string, Trend> trends;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "tcp.peer.retransmits" || !was_counted(telemetry.series(i))) continue;
     const Channel* duplicates = duplicates_of(telemetry, channel.instance);
     if (duplicates == nullptr || was_counted_in_part(telemetry, channel.instance)) continue;
-    trends[channel.instance] =
-        trend_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()), slot_seconds);
+    trends[channel.instance] = trend_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()),
+                                        slot_seconds, overtaken);
   }
   const auto too_many = [&trends] {
     std::size_t slots = 0;
@@ -101,10 +108,19 @@ Retransmits retransmits_of(const Telemetry& telemetry) {
     to.slots.reserve(trend.size());
     to.segments.reserve(trend.size());
     to.duplicates.reserve(trend.size());
+    const bool overtook =
+        std::any_of(trend.begin(), trend.end(), [](const auto& each) { return each.second.overtaken > 0; });
+    if (overtook) {
+      to.overtaken.reserve(trend.size());
+      to.overtaken_duplicates.reserve(trend.size());
+    }
     for (const auto& [slot, again] : trend) {
       to.slots.push_back(static_cast<double>(slot));
       to.segments.push_back(again.segments);
       to.duplicates.push_back(again.duplicates);
+      if (!overtook) continue;
+      to.overtaken.push_back(again.overtaken);
+      to.overtaken_duplicates.push_back(again.overtaken_duplicates);
     }
   }
   return all;
@@ -126,8 +142,10 @@ std::optional<RetransmitCount> retransmits_in(const Retransmits& all, std::span<
       const double begin = to.slots[i] * slot_ns;
       if (!(begin < last && begin + slot_ns > first)) continue;
       if (std::isnan(to.segments[i]) || std::isnan(to.duplicates[i])) continue;
-      sum->segments += to.segments[i];
-      sum->duplicates += to.duplicates[i];
+      *sum += {.segments = to.segments[i],
+               .duplicates = to.duplicates[i],
+               .overtaken = part_in(to.overtaken, i),
+               .overtaken_duplicates = part_in(to.overtaken_duplicates, i)};
     }
   }
   return sum;

@@ -10,16 +10,20 @@
 #include <vector>
 
 #include "postproc/diagnose/finding.h"
+#include "postproc/diagnose/sent_again.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
-/// To one peer, in the slots with retransmits or duplicates; three lists of one length.
+/// To one peer, in the slots with retransmits or duplicates: lists of one length. The last two have the parts that
+/// belong to times at which packets overtook each other, and are empty where there are none.
 struct RetransmitsTo {
   std::string peer;  // an address
   std::vector<double> slots;
   std::vector<double> segments;
   std::vector<double> duplicates;
+  std::vector<double> overtaken = {};
+  std::vector<double> overtaken_duplicates = {};
   bool operator==(const RetransmitsTo&) const = default;
 };
 
@@ -32,12 +36,6 @@ struct Retransmits {
 
 [[nodiscard]] Retransmits retransmits_of(const Telemetry& telemetry);
 
-/// Segments retransmitted, and those of them that had arrived already. Kernels without TCPDSACKRecvSegs count one for
-/// each report of several: then too few seem to have arrived, and too many to be lost.
-struct RetransmitCount {
-  double segments = 0;
-  double duplicates = 0;
-};
 /// To these addresses, in the slots that the span touches; nothing where it was not counted for any of them.
 [[nodiscard]] std::optional<RetransmitCount> retransmits_in(const Retransmits& all,
                                                             std::span<const std::string> addresses, TimeSpan span);

@@ -28,6 +28,7 @@ NEXT_STEP = r"^  (job script|start with|run under|to change|look|for you|for adm
 
 def explain(name: str, result: dict):
     truth = result["truth"]
+    check(truth.get("without") not in result["rules"], f"{name}: {truth.get('without')} in {result['rules']}")
     if truth["rule"] is None:
         check(result["findings"] == 0, f"{name}: a look-alike has findings: {result['rules']}")
         return

@@ -4,6 +4,7 @@ names the machine.
 
   keep.py RUN... [--to tests/data/traces/lab]
   keep.py RUN --words "led to lost packets" --leads-to net.tcp_retrans_fault
+  keep.py RUN --rule net.tx_queue_drop --without net.tcp_retrans_fault    a look-alike of which something else is true
   keep.py DIR/result/link-loss --guest fabric --rule rdma.retries --instance rxe0:1
   keep.py DIR/result-one/jobs/gib-one --guest nodes --rule mem.hugepages_inconsistent --node n2 --words "of 1 GiB"
   keep.py DIR/result/link-control --guest fabric --rule rdma.retries      the control of this rule
@@ -75,9 +76,10 @@ def truth_of_guest(args) -> dict:
 
 
 def truth_of_lab(run: pathlib.Path, args) -> dict:
-    """With what the report must say of a chain: words of its first finding, and the rule of one that is folded into it."""
-    chain = {"words": args.words, "leads_to": args.leads_to}
-    return json.loads((run / "truth.json").read_text()) | {key: value for key, value in chain.items() if value}
+    """With what the report must say of a chain: words of its first finding, and the rule of one that is folded into it;
+    and the rule that it must not name."""
+    more = {"rule": args.rule, "words": args.words, "leads_to": args.leads_to, "without": args.without}
+    return json.loads((run / "truth.json").read_text()) | {key: value for key, value in more.items() if value}
 
 
 def pack(run: pathlib.Path, truth: bytes, to: pathlib.Path) -> pathlib.Path:
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--instance", help="the place that the finding must name")
     parser.add_argument("--words", help="its sentence must have these; of a guest without both, there must be no finding")
     parser.add_argument("--leads-to", help="of a run of the laboratory: the rule of a finding that its fault must be the cause of")
+    parser.add_argument("--without", help="of a run of the laboratory: a rule that its report must not name")
     args = parser.parse_args()
     to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "gpu" if args.tested else "lab")
     to.mkdir(parents=True, exist_ok=True)

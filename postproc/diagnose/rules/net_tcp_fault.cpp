@@ -14,6 +14,7 @@
 #include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/round_trips.h"
+#include "postproc/diagnose/sent_again.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
@@ -27,7 +28,8 @@ constexpr double kMoreTraffic = 0.5;  // above the usual traffic: the job does s
 
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so. Per
 /// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35. That is
-/// close: where the sender is a node of the job, too, its count decides when the nodes' summaries are merged.
+/// close: where the sender is a node of the job, too, its count decides when the nodes' summaries are merged
+/// (sent_again.h).
 bool is_reordering(const RuleContext& context, double twice, double out_of_order) {
   return twice >= context.threshold("max_duplicate_share") * out_of_order;
 }
@@ -175,6 +177,38 @@ std::optional<Finding> describe_sender(const RuleContext& context, const SenderS
   return finding;
 }
 
+/// The segments that the node sent again in an interval, by its own counters. Nothing where they were not measured.
+std::optional<RetransmitCount> sent_again_in(const RuleContext& context, Interval at) {
+  const auto again = context.total_if_measured("tcp.RetransSegs");
+  const auto arrived = context.total_if_measured(metric_of_duplicates(context));
+  if (!again || !arrived) return std::nullopt;
+  // The kernel does not count segments in reports that it does not believe, as when there are more than it sent again.
+  const auto ignored = context.total_if_measured("tcpext.TCPDSACKIgnoredDubious");
+  const std::vector<bool> overtaken = overtaken_steps(context.telemetry);
+  RetransmitCount sum;
+  for (std::size_t t = at.begin; t < at.end; ++t) {
+    RetransmitCount count{.segments = (*again)[t], .duplicates = (*arrived)[t]};
+    if (std::isnan(count.segments) || std::isnan(count.duplicates)) continue;
+    if (ignored && !std::isnan((*ignored)[t])) count.duplicates += (*ignored)[t];
+    if (overtaken[t]) {
+      count.overtaken = count.segments;
+      count.overtaken_duplicates = count.duplicates;
+    }
+    sum += count;
+  }
+  return sum;
+}
+
+/// Where packets overtook each other, many recoveries are not undone, either: the kernel waits for a report of each
+/// segment.
+bool only_overtook(const RuleContext& context, const CountExcursion& each) {
+  const auto again = sent_again_in(context, each.at);
+  return again && again->mostly_overtaken() &&
+         !were_lost(*again, each.exposure,
+                    {.min_missing_share = context.threshold("min_missing_share"),
+                     .min_missing = context.threshold("min_missing")});
+}
+
 /// Losses as their sender counted them. Those that the receiver counts, too, are told once when the nodes' summaries
 /// are merged.
 std::vector<Finding> losses_of_sender(const RuleContext& context) {
@@ -196,7 +230,7 @@ std::vector<Finding> losses_of_sender(const RuleContext& context) {
     return context.seconds(each.at.length()) >= context.threshold("min_seconds") && each.count >= kLeastLost &&
            each.share() >= context.threshold("min_recovered_share") &&
            each.share() - each.usual >= min_ratio * each.usual && each.count - usual >= min_ratio * usual &&
-           each.count >= context.threshold("min_stood_share") * recovered;
+           each.count >= context.threshold("min_stood_share") * recovered && !only_overtook(context, each);
   };
   std::erase_if(found, [&](const CountExcursion& each) { return !is_loss(each); });
   const SenderSeries series{needed(rate(context, kRecoveries, 1, "/s"), kRecoveries),
@@ -250,7 +284,9 @@ const RegisteredRule kRule{{
         "not arrived already (tcp.peer.duplicates) were lost. Rare losses among segments that only overtook each "
         "other show at the sender: intervals with more recoveries, per second and per segment sent "
         "(tcpext.TCPSackRecovery against tcp.OutSegs), that it did not undo (tcpext.TCPFullUndo, "
-        "tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than come together by chance.",
+        "tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than come together by chance. Many reports of duplicates for each "
+        "recovery (tcpext.TCPDSACKRecv): packets overtook each other, and only the segments sent again that such "
+        "reports cannot leave out were lost.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,

@@ -12,6 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/loss_recoveries.h"
 #include "postproc/diagnose/lossy_paths.h"
+#include "postproc/diagnose/sent_again.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
@@ -71,16 +72,11 @@ double follows(const RuleContext& context, std::span<const double> again, std::s
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
 }
 
-/// A report may cover several segments; older kernels do not count them.
-std::string metric_of_needless(const RuleContext& context) {
-  constexpr const char* kSegments = "tcpext.TCPDSACKRecvSegs";
-  return context.total_if_measured(kSegments) ? kSegments : "tcpext.TCPDSACKRecv";
-}
-
 struct Retransmissions {
-  std::string needless_metric;
+  std::string_view needless_metric;
   double sent = 0;
   double again = 0;
+  double overtaken = 0;  // part of `again`: while packets overtook each other
   double needless = 0;   // had arrived already, as the receiver reported
   double recovered = 0;  // recoveries of the sender
   double stood = 0;      // those that it did not undo: each is from a loss
@@ -88,6 +84,7 @@ struct Retransmissions {
 
   [[nodiscard]] double needless_share() const { return needless / again; }
   [[nodiscard]] double recovery_share() const { return recovered / again; }
+  [[nodiscard]] bool mostly_overtaken() const { return overtaken > 0 && overtaken >= 0.5 * again; }
 };
 
 Retransmissions count(const RuleContext& context) {
@@ -95,10 +92,16 @@ Retransmissions count(const RuleContext& context) {
   const auto sent = open_steps(context.total("tcp.OutSegs"), explained);
   const auto again = open_steps(context.total("tcp.RetransSegs"), explained);
   const auto recoveries = context.total(kRecoveries);
-  const std::string needless = metric_of_needless(context);
+  const std::string_view needless = metric_of_duplicates(context);
+  const std::vector<bool> overtaken = overtaken_steps(context.telemetry);
+  double again_while_overtaken = 0;
+  for (std::size_t t = 0; t < again.size(); ++t) {
+    if (overtaken[t] && !std::isnan(again[t])) again_while_overtaken += again[t];
+  }
   return {.needless_metric = needless,
           .sent = present_values(sent).sum,
           .again = present_values(again).sum,
+          .overtaken = again_while_overtaken,
           .needless = present_values(open_steps(context.total(needless), explained)).sum,
           .recovered = present_values(open_steps(recoveries, explained)).sum,
           .stood = present_values(open_steps(recoveries_that_stood(context).value_or(recoveries), explained)).sum,
@@ -127,8 +130,11 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
     const std::string lost = !is_bound  ? ""
                              : rest < 1 ? "; nothing was lost"
                                         : fmt::format("; {} or fewer were lost", number(rest));
-    return fmt::format("{}; {}{:.0f} % of them had arrived already: acknowledgements came late or out of order{}.",
-                       begin, percent >= kNearlyAll ? "" : "at least ", percent, lost);
+    return fmt::format("{}; {}{:.0f} % of them had arrived already: {}{}.", begin,
+                       percent >= kNearlyAll ? "" : "at least ", percent,
+                       seen.mostly_overtaken() ? "packets overtook each other on their way"
+                                               : "acknowledgements came late or out of order",
+                       lost);
   }
   return fmt::format("{}; their number rose with its own traffic (correlation {}); there is no sign of a fault.", begin,
                      number(seen.with_bursts));
@@ -163,7 +169,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const TimeSpan& span = finding.intervals.front();
   finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
                       counted_evidence(context, "tcp.OutSegs", seen.sent, span),
-                      counted_evidence(context, seen.needless_metric, seen.needless, span),
+                      counted_evidence(context, std::string(seen.needless_metric), seen.needless, span),
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
   const auto explained = explained_steps(context);
@@ -183,7 +189,8 @@ const RegisteredRule kRule{{
     .title = "The job's own traffic caused retransmissions",
     .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or "
                  "tcpext.TCPDSACKRecv) or that follow "
-                 "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",
+                 "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery). Many "
+                 "reports of duplicates (tcpext.TCPDSACKRecv) for each recovery: packets overtook each other.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 75,

@@ -159,18 +159,39 @@ std::vector<Excursion> intervals(const RuleContext& context, const QueueSignal& 
   return signal.of_shapers ? found : or_whole_run(context, series.values, least, std::move(found));
 }
 
+/// What a queue did with packets, and when.
+struct QueueEvents {
+  const QueueSignal& signal;
+  MetricSeries series;
+  std::vector<Excursion> found;
+};
+
+QueueEvents events_of(const RuleContext& context, const QueueSignal& signal, std::size_t channel) {
+  MetricSeries series = without_gaps_at_ends(channel_rate(context, channel, 1, signal.unit));
+  auto found = intervals(context, signal, series);
+  return {signal, std::move(series), std::move(found)};
+}
+
+/// A shaper that drops packets also holds others back, before and between the drops: that is one event.
+void widen(const RuleContext& context, QueueEvents& dropped, std::span<const Excursion> held) {
+  for (Excursion& each : dropped.found) {
+    for (const Excursion& longer : held) {
+      if (overlap(each.at, longer.at) == 0) continue;
+      each.at = {std::min(each.at.begin, longer.at.begin), std::max(each.at.end, longer.at.end)};
+      each.inside = mean_inside(dropped.series.values, each.at);
+    }
+  }
+  dropped.found = joined(dropped.series.values, context.threshold(dropped.signal.min_rate), std::move(dropped.found));
+}
+
 /// `told`: intervals of findings about this interface, to which those of this one are added.
-void add_findings(const RuleContext& context, const QueueSignal& signal, std::size_t channel,
+void add_findings(const RuleContext& context, const QueueEvents& events, const std::string& instance,
                   std::vector<Interval>& told, std::vector<Finding>& findings) {
-  const std::string& instance = context.telemetry.channels[channel].instance;
-  if (signal.of_shapers && !values_of(context, instance).contains("shaper")) return;
-  const MetricSeries series = without_gaps_at_ends(channel_rate(context, channel, 1, signal.unit));
-  const auto found = intervals(context, signal, series);
-  const std::vector<Interval> all = places(found);
-  for (const Excursion& excursion : found) {
+  const std::vector<Interval> all = places(events.found);
+  for (const Excursion& excursion : events.found) {
     const auto meets = [&excursion](const Interval& other) { return overlap(other, excursion.at) > 0; };
     if (std::any_of(told.begin(), told.end(), meets)) continue;
-    auto finding = describe(context, signal, instance, series, excursion, all);
+    auto finding = describe(context, events.signal, instance, events.series, excursion, all);
     if (!finding) continue;
     told.push_back(excursion.at);
     findings.push_back(*std::move(finding));
@@ -182,11 +203,18 @@ std::vector<Finding> check(const RuleContext& context) {
   if (channels.empty()) throw Unavailable("not measured: net.qdisc_drops");
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
-    std::vector<Interval> told;
-    add_findings(context, kDropped, channel, told, findings);
-    for (const std::size_t held : context.channels(kHeld.metric, context.telemetry.channels[channel].instance)) {
-      add_findings(context, kHeld, held, told, findings);
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    QueueEvents dropped = events_of(context, kDropped, channel);
+    std::vector<QueueEvents> held;
+    if (values_of(context, instance).contains("shaper")) {
+      const auto channels_of_held = context.channels(kHeld.metric, instance);
+      held.reserve(channels_of_held.size());
+      for (const std::size_t each : channels_of_held) held.push_back(events_of(context, kHeld, each));
     }
+    for (const QueueEvents& each : held) widen(context, dropped, each.found);
+    std::vector<Interval> told;
+    add_findings(context, dropped, instance, told, findings);
+    for (const QueueEvents& each : held) add_findings(context, each, instance, told, findings);
   }
   return findings;
 }

@@ -47,6 +47,22 @@ TEST(Retransmits, TellsWhatWasSentToAPeerInATime) {
   EXPECT_NEAR(late->segments, 20, 2) << "a row tells of the one before";
 }
 
+TEST(Retransmits, TellsWhichWereSentWhilePacketsOvertookEachOther) {
+  R node = sender();
+  EXPECT_TRUE(retransmits_of(node.telemetry).peers.at(0).overtaken.empty());
+  node.counter("tcpext.TCPSackRecovery", "", R::event(0, 1), "node")
+      .counter(
+          "tcpext.TCPDSACKRecv", "", [](double second) { return second >= 50 && second < 55 ? 10.0 : 0.0; }, "node");
+  const Retransmits all = retransmits_of(node.telemetry);
+  ASSERT_EQ(all.peers.at(0).overtaken.size(), all.peers.at(0).slots.size());
+  const auto told = retransmits_in(all, Addresses{"10.0.0.2"}, seconds(40, 80));
+  ASSERT_TRUE(told.has_value());
+  EXPECT_NEAR(told->segments, 300, 10);
+  EXPECT_GT(told->overtaken, 100) << "the five seconds";
+  EXPECT_LT(told->overtaken, 220) << "and those around which the window of ten seconds has enough of them";
+  EXPECT_NEAR(told->overtaken_duplicates / told->overtaken, 0.25, 0.01);
+}
+
 TEST(Retransmits, KnowsNothingOfPeersThatWereNotCounted) {
   R node = sender();
   node.counter("tcp.peer.retransmits", "10.0.0.3", R::always(7));
@@ -93,6 +109,14 @@ TEST(Retransmits, BelievesNoDamagedList) {
   const auto told = retransmits_in(damaged, Addresses{"10.0.0.2"}, seconds(0, 100));
   ASSERT_TRUE(told.has_value());
   EXPECT_EQ(told->segments, 0);
+  const Retransmits cut_off{
+      .begin_utc_ns = kBegin,
+      .slot_ns = kSecond,
+      .peers = {{"10.0.0.2", {50, 51}, {7, 7}, {3, 3}, {std::numeric_limits<double>::quiet_NaN()}, {}}}};
+  const auto rest = retransmits_in(cut_off, Addresses{"10.0.0.2"}, seconds(0, 100));
+  ASSERT_TRUE(rest.has_value());
+  EXPECT_EQ(rest->segments, 14);
+  EXPECT_EQ(rest->overtaken, 0);
 }
 
 }  // namespace

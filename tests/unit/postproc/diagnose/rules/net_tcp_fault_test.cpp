@@ -470,6 +470,22 @@ TEST(RuleLoss, HasNoLineOfTheJobsOwnClockWhereItWasNotMeasured) {
   EXPECT_TRUE(lines_of_the_job(wandering).empty()) << "as long as at other times";
 }
 
+/// The same sender, with so many reports of duplicates for each recovery from 50 s to 65 s.
+std::size_t found_with_reports(const Sender& sender, double reports) {
+  R node = record_sender(sender);
+  node.counter("tcp.RetransSegs", "", R::event(40, sender.again), "node")
+      .counter("tcpext.TCPDSACKRecvSegs", "", R::event(40, sender.needless), "node")
+      .counter("tcpext.TCPDSACKRecv", "", R::event(0.5, reports * sender.recoveries), "node");
+  return node.findings("net.tcp_retrans_fault").size();
+}
+
+TEST(RuleLoss, TakesNoRecoveriesForLossesWherePacketsOvertookEachOther) {
+  const Sender overtaken{.again = 100, .needless = 93};  // the kernel undid less than a third of the recoveries
+  EXPECT_EQ(found_with_reports(overtaken, 10), 0U);
+  EXPECT_EQ(found_with_reports(overtaken, 1), 1U) << "a report or two for each recovery: segments were lost";
+  EXPECT_EQ(found_with_reports({.again = 140, .needless = 93}, 10), 1U) << "more was missing than reports leave out";
+}
+
 TEST(RuleLoss, TakesNoRecoveriesForLossesThatTheSenderUndid) {
   EXPECT_TRUE(found_by({.recoveries = 5, .undone = 5, .needless = 100}).empty());
   EXPECT_TRUE(found_by({.recoveries = 50, .undone = 30, .needless = 80}).empty()) << "most of them";

@@ -15,6 +15,7 @@ struct Sender {
   double recovered = 0.02;  // times recovered, per segment sent again
   double needless = 0;      // segments that had arrived already, per segment sent again
   bool in_bursts = false;
+  bool probed = true;  // segments were sent again to learn whether the last ones had arrived
 };
 
 R record(const Sender& sender) {
@@ -31,7 +32,8 @@ R record(const Sender& sender) {
           "tcp.OutSegs", "", [](double second) { return std::fmod(second, 10) < 2 ? 7000.0 : 417.0; }, "node")
       .counter("tcp.RetransSegs", "", per_second(1), "node")
       .counter("tcpext.TCPSackRecovery", "", per_second(sender.recovered), "node")
-      .counter("tcpext.TCPDSACKRecv", "", per_second(sender.needless), "node");
+      .counter("tcpext.TCPDSACKRecv", "", per_second(sender.needless), "node")
+      .counter("tcpext.TCPLossProbes", "", per_second(sender.probed ? sender.needless : 0), "node");
   return node;
 }
 
@@ -64,6 +66,16 @@ TEST(RuleIntrinsic, DoesNotSayThatNothingWasLostWhereAPartHadArrived) {
   EXPECT_NE(found[0].sentence.find("; at least 30 % of them had arrived already"), std::string::npos)
       << found[0].sentence;
   EXPECT_EQ(found[0].sentence.find("nothing was lost"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleIntrinsic, SaysThatPacketsOvertookEachOther) {
+  const auto sentence = [](double recovered) {
+    return found_on({.recovered = recovered, .needless = 0.93, .probed = false}).at(0).sentence;
+  };
+  EXPECT_NE(sentence(0.05).find("had arrived already: packets overtook each other on their way"), std::string::npos)
+      << sentence(0.05);
+  EXPECT_NE(sentence(0.4).find("had arrived already: acknowledgements came late or out of order"), std::string::npos)
+      << "two reports for each recovery: " << sentence(0.4);
 }
 
 TEST(RuleIntrinsic, CountsSegmentsAndNotReportsOfThem) {
