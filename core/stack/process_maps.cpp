@@ -161,6 +161,10 @@ std::optional<Mapping> parse_mapping(std::string_view line) noexcept {
   return mapping;
 }
 
+bool has_place(const Mapping& mapping, std::uint64_t offset) noexcept {
+  return offset >= mapping.offset && offset - mapping.offset < mapping.end - mapping.begin;
+}
+
 std::string_view file_name_of(const Mapping& mapping) noexcept {
   const std::string_view path = path_when_mapped(mapping);
   return path.substr(path.rfind('/') + 1);
@@ -221,20 +225,25 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
   return Descriptor();
 }
 
-bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
+std::vector<bool> are_mapped_as_code(pid_t pid, int file, std::span<const std::uint64_t> offsets) {
+  std::vector<bool> mapped(offsets.size());
   const auto name = named_in_maps(file);
-  if (!name) return false;
-  bool is_mapped = false;
+  if (!name) return mapped;
+  std::size_t missing = offsets.size();
   static_cast<void>(read_lines("/proc/" + std::to_string(pid) + "/maps", kMostMapsText, [&](std::string_view lines) {
     std::string_view line;
-    while (!is_mapped && next_line(lines, line)) {
+    while (missing > 0 && next_line(lines, line)) {
       const std::optional<Mapping> mapping = parse_mapping(line);
-      is_mapped = mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
-                  offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin;
+      if (!mapping || !mapping->executable || *name != std::pair(mapping->device, mapping->inode)) continue;
+      for (std::size_t i = 0; i < offsets.size(); ++i) {
+        if (mapped[i] || !has_place(*mapping, offsets[i])) continue;
+        mapped[i] = true;
+        --missing;
+      }
     }
-    return !is_mapped;
+    return missing > 0;
   }));
-  return is_mapped;
+  return mapped;
 }
 
 bool has_reader_of_code(std::string_view maps) noexcept {
@@ -247,11 +256,6 @@ bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byt
   const ssize_t got = read_memory(pid, address, memory);
   if (got >= 0) return static_cast<std::size_t>(got) == memory.size() && is_same_code(code, memory);
   return is_refused(errno) && has_pages_of_file(pid, address, code.size());
-}
-
-bool shows_memory(pid_t pid, std::uint64_t address) {
-  std::byte any{};
-  return read_memory(pid, address, std::span(&any, 1)) >= 0 || !is_refused(errno);
 }
 
 std::string why_not_opened(int error) {
