@@ -382,8 +382,6 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
 
 std::vector<CallCounters::Attached> CallCounters::attach(int file, pid_t pid, std::span<const Function> functions) {
   if (broker_) return attach_by_broker(file, pid, functions);
-  // All of them before the first link: to load one takes about a millisecond.
-  for (const Function& each : functions) static_cast<void>(programs_of(each.shape));
   std::vector<Attached> all;
   all.reserve(functions.size());
   for (const Function& each : functions) all.push_back(attach_function(file, pid, each));
@@ -451,6 +449,10 @@ std::string CallCounters::try_way(Way way) {
     double recorded_ns = 0;
     if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
     costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
+    // Loaded now, no rank waits for it: some twenty milliseconds of processor time.
+    for (const StackFunction& function : stack_functions()) {
+      if (problem.empty()) static_cast<void>(programs_of(shape_of(function, true)));
+    }
     return problem;
   } catch (const Unavailable& why) {
     return why.what();
