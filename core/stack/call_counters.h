@@ -23,8 +23,8 @@
 
 namespace reveal {
 
-/// Attached probes. Their end removes them from the process: the kernel waits some ten milliseconds for all cpus behind
-/// each of them, for several at once if they end together.
+/// Attached probes. Their end removes them from the process: behind each of them, the kernel waits for all cpus, some
+/// ten milliseconds, and for several at once if they end together.
 class CallLinks {
  public:
   CallLinks() = default;

@@ -60,7 +60,7 @@ bool is_same(const Wanted& one, const Wanted& other) {
   return one.pid == other.pid && one.start_ticks == other.start_ticks && one.instance == other.instance;
 }
 
-struct Points {
+struct FunctionPoints {
   std::size_t function = 0;
   std::vector<CallCounters::Point> all;
 };
@@ -338,8 +338,8 @@ class StackWatch {
     return Found::all;
   }
 
-  /// Before functions of the first library are attached: it takes longer to read the next one than the kernel needs no
-  /// wait for its links.
+  /// Before functions of the first library are attached: to read the next one may take longer than the time in which
+  /// the kernel does not wait once more for its links.
   void look_into_new(const Tracked& tracked, std::span<const Mapping> mappings) {
     std::size_t known = tracked.mappings.size();
     for (const Mapping& mapping : mappings) {
@@ -381,10 +381,10 @@ class StackWatch {
     };
     // All functions are compared before any is attached: if the kernel only tells which pages were written to, these
     // are written to then.
-    std::vector<Points> wanted;
+    std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
-      Points points{.function = function, .all = {}};
+      FunctionPoints points{.function = function, .all = {}};
       bool replaced = false;
       for (const LibraryFunctions::Place& place : library.places) {
         if (place.function != function || !is_open(place)) continue;
@@ -409,12 +409,12 @@ class StackWatch {
   }
 
   /// `attached`: the places in the file that are. Together, since the kernel waits at the first link only.
-  Found attach_together(Tracked& tracked, int file, std::span<const Points> wanted,
+  Found attach_together(Tracked& tracked, int file, std::span<const FunctionPoints> wanted,
                         std::map<std::uint64_t, std::size_t>& attached) {
     if (wanted.empty()) return Found::all;
     std::vector<CallCounters::Function> functions;
     functions.reserve(wanted.size());
-    for (const Points& each : wanted) {
+    for (const FunctionPoints& each : wanted) {
       functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
     }
     const std::int64_t cpu_begin = counters_.cpu_ns();
@@ -422,11 +422,15 @@ class StackWatch {
     std::vector<CallCounters::Attached> links = counters_.attach(file, tracked.process.pid, functions);
     const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - begin;
     const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(wanted.size());
-    for (const Points& each : wanted) budget_.spend_on_turn(each.function, cpu_ns);
+    for (const FunctionPoints& each : wanted) budget_.spend_on_turn(each.function, cpu_ns);
     goes_on();
-    // If they belong to another process by now, they are detached at once.
     const bool ended = std::any_of(links.begin(), links.end(), [](const auto& each) { return each.error == ESRCH; });
-    if (ended || start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
+    if (ended || start_of(tracked.process.pid) != tracked.process.start_ticks) {
+      std::vector<Links> others(links.size());  // they may belong to another process by now
+      for (std::size_t i = 0; i < links.size(); ++i) others[i].all = std::move(links[i].links);
+      detach(std::move(others));
+      return Found::all;
+    }
     Found found = Found::all;
     std::size_t fresh = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
