@@ -297,7 +297,7 @@ void measure_rank(CallCounters& counters, const char* where, pid_t rank, std::si
 
 /// Throws Unavailable.
 void measure_ranks(CallCounters& counters, const char* where, pid_t rank, int rounds) {
-  constexpr int kRoundsOneByOne = 5;  // of seconds
+  constexpr int kRoundsOneByOne = 5;  // each takes seconds
   measure_rank(counters, where, rank, 1, Together::yes, rounds);
   measure_rank(counters, where, rank, kFunctionsOfRank, Together::yes, rounds);
   measure_rank(counters, where, rank, kFunctionsOfRank, Together::no, std::min(rounds, kRoundsOneByOne));

@@ -57,12 +57,12 @@ struct CallQuestion {
 };
 
 struct CallAnswer {
-  std::int32_t error = 0;   // of the whole request
+  std::int32_t error = 0;   // all of it is refused
   std::uint32_t multi = 0;  // the way
   std::uint64_t link = 0;   // the first point's; those of the others follow
   std::int64_t cpu_ns = 0;  // processor time that the server has used so far
   CallCosts costs;
-  std::array<std::int32_t, CallQuestion::kMostPoints> errors{};  // of each point; 0: it is attached
+  std::array<std::int32_t, CallQuestion::kMostPoints> errors{};  // for each point; 0: it is attached
   std::array<char, 256> why{};                                   // nothing could be opened; ends with a 0
 };
 

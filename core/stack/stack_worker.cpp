@@ -492,7 +492,7 @@ class StackWatch {
     ledger_.rest(function, words_of(excess, share_));
     const std::int64_t begin = counters_.cpu_ns();
     std::vector<Links> links;
-    std::vector<std::size_t> indexes;  // of processes in which it is attached
+    std::vector<std::size_t> indexes;  // its counts, where it is attached
     for (Tracked& tracked : tracked_) {
       const auto others = std::stable_partition(tracked.links.begin(), tracked.links.end(),
                                                 [function](const Links& each) { return each.function != function; });
