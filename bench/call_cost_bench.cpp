@@ -1,32 +1,44 @@
 // The delay of a call that is counted, for each way to attach and each kind of function, beside the same call without a
-// probe; and how long attaching and detaching take. Needs root, or CAP_BPF and CAP_PERFMON.
+// probe; and how long attaching to the functions of a rank and detaching them takes, one by one and together, here and
+// behind the call server of a Slurm job. Needs root, or CAP_BPF and CAP_PERFMON; for the call server, root.
 //   build/release/bin/call_cost_bench [ROUNDS]
 // Exit status 1 where nothing could be measured.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/stack/bpf_programs.h"
+#include "core/stack/call_broker.h"
 #include "core/stack/call_counters.h"
+#include "core/stack/call_server.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/text.h"
 
 // The function on which the collector measures the cost, too (core/stack/call_counters.cpp). It reads no argument: the
@@ -34,8 +46,33 @@
 extern "C" int reveal_calibrated_call(const void* options, std::size_t bytes, std::size_t count, int type,
                                       int operation, const void* communicator);
 
+// The functions of a rank, which nobody calls: each one has sixteen bytes.
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .p2align 4
+  .globl reveal_functions_of_rank
+  .hidden reveal_functions_of_rank
+reveal_functions_of_rank:
+  .rept 26
+  pushq %rbp
+  popq %rbp
+  xorl %eax, %eax
+  ret
+  .p2align 4
+  .endr
+)");
+extern "C" char reveal_functions_of_rank;
+#else
+char reveal_functions_of_rank = 0;  // nothing is measured there
+#endif
+
 namespace reveal {
 namespace {
+
+constexpr std::size_t kFunctionsOfRank = 26;
+constexpr std::size_t kBytesOfFunction = 16;
+constexpr const char* kJob = "4711";
 
 constexpr int kCalls = 1000;
 constexpr int kMissedOnce = 1;  // the first round, in which programs are loaded, is not counted
@@ -84,9 +121,8 @@ struct Calibrated {
   std::uint64_t offset = 0;
 };
 
-/// The place of that function in the file of this program. Throws Unavailable.
-Calibrated calibrated_function() {
-  const auto address = reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call);
+/// The place of code in the file of this program. Throws Unavailable.
+Calibrated place_of(std::uintptr_t address) {
   Calibrated found{.program = Descriptor(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC))};
   const std::string maps = file_text("/proc/self/maps");
   std::string_view rest = maps;
@@ -123,7 +159,7 @@ void measure(CallCounters& counters, const Calibrated& called, const MeasuredKin
   if (attached.error != 0) throw Unavailable(std::string("it is refused: ") + std::strerror(attached.error));
   const double with = ns_per_call();
   begin = read_clock(CLOCK_MONOTONIC);
-  attached.links.clear();
+  attached.links.detach();
   series.detach_ms.push_back(milliseconds_since(begin));
   const std::uint64_t counted = counters.calls(point.index);
   if (counted != kCalls) {
@@ -142,7 +178,7 @@ double quantile(std::vector<double> values, std::size_t percent) {
 
 /// Throws Unavailable.
 void measure_way(CallCounters::Way way, int rounds) {
-  const Calibrated called = calibrated_function();
+  const Calibrated called = place_of(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
   CallCounters counters(stack_functions().size(), way);
   if ((way == CallCounters::Way::multi) != counters.is_multi()) throw Unavailable("it does not count correctly here");
   std::array<Series, std::size(kKinds)> all;
@@ -166,6 +202,133 @@ void measure_way(CallCounters::Way way, int rounds) {
       costs.entry_ns, costs.timed_ns, costs.clock_ns, costs.recording_ns, costs.bias_ns);
 }
 
+/// A process that does nothing.
+class Rank {
+ public:
+  Rank()
+      : child_(fork_child([] {
+          while (true) ::pause();
+          return 0;
+        })) {}
+  ~Rank() { child_.kill(std::chrono::seconds(10)); }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+  [[nodiscard]] pid_t pid() const noexcept { return child_.pid(); }
+
+ private:
+  ChildProcess child_;
+};
+
+/// The control group of a job.
+class JobGroup {
+ public:
+  JobGroup() {
+    for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+      if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) scope_ = mount;
+    }
+    scope_ += "/reveal-bench-" + std::to_string(::getpid()) + "_slurmstepd.scope";
+    std::error_code error;
+    std::filesystem::create_directories(step(), error);
+  }
+  ~JobGroup() {
+    std::error_code error;
+    for (const std::string& folder : {step(), job(), scope_}) std::filesystem::remove(folder, error);
+  }
+  JobGroup(const JobGroup&) = delete;
+  JobGroup& operator=(const JobGroup&) = delete;
+  /// Throws Unavailable.
+  void take_in(pid_t process) const {
+    if (!(std::ofstream(step() + "/cgroup.procs") << process << std::flush)) {
+      throw Unavailable("no control group can be made");
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string job() const { return scope_ + "/job_" + kJob; }
+  [[nodiscard]] std::string step() const { return job() + "/step_0"; }
+
+  std::string scope_;
+};
+
+enum class Together : bool { no, yes };
+
+/// `count`: of the functions of the rank. Throws Unavailable.
+void measure_rank(CallCounters& counters, const char* where, pid_t rank, std::size_t count, Together together,
+                  int rounds) {
+  constexpr std::chrono::milliseconds kKernelForgets(60);  // that it has waited for all cpus
+  const Calibrated first = place_of(reinterpret_cast<std::uintptr_t>(&reveal_functions_of_rank));
+  std::vector<CallPoint> points;
+  for (std::size_t i = 0; points.size() < count; ++i) {
+    if (stack_functions()[i].ending == Ending::between_marks) continue;
+    points.push_back({.offset = first.offset + kBytesOfFunction * points.size(), .index = i});
+  }
+  std::vector<CallCounters::Function> functions;
+  functions.reserve(count);
+  for (const CallPoint& point : points) {
+    functions.push_back({.shape = shape_of(stack_functions()[point.index], true), .points = std::span(&point, 1)});
+  }
+  Series series;
+  for (int round = 0; round < rounds + kMissedOnce; ++round) {
+    std::this_thread::sleep_for(kKernelForgets);
+    std::vector<CallCounters::Attached> attached;
+    std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+    if (together == Together::yes) {
+      attached = counters.attach(first.program.get(), rank, functions);
+    } else {
+      for (const CallCounters::Function& each : functions) {
+        attached.push_back(counters.attach(first.program.get(), rank, each.shape, each.points));
+      }
+    }
+    series.attach_ms.push_back(milliseconds_since(begin));
+    CallLinks all;
+    begin = read_clock(CLOCK_MONOTONIC);
+    for (CallCounters::Attached& each : attached) {
+      if (each.error != 0) throw Unavailable(std::string("it is refused: ") + std::strerror(each.error));
+      all.add(std::move(each.links));
+      if (together == Together::no) all.detach();
+    }
+    all.detach();
+    series.detach_ms.push_back(milliseconds_since(begin));
+  }
+  std::printf("%-26s %9zu %12s %5.1f (%.1f to %.1f) %10.0f\n", where, count,
+              together == Together::yes ? "together" : "one by one", quantile(series.attach_ms, 50),
+              quantile(series.attach_ms, 10), quantile(series.attach_ms, 90), quantile(series.detach_ms, 50));
+}
+
+/// Throws Unavailable.
+void measure_ranks(CallCounters& counters, const char* where, pid_t rank, int rounds) {
+  constexpr int kRoundsOneByOne = 5;  // each takes seconds
+  measure_rank(counters, where, rank, 1, Together::yes, rounds);
+  measure_rank(counters, where, rank, kFunctionsOfRank, Together::yes, rounds);
+  measure_rank(counters, where, rank, kFunctionsOfRank, Together::no, std::min(rounds, kRoundsOneByOne));
+}
+
+/// How long attaching to a rank takes. Throws Unavailable.
+void measure_attaching(int rounds) {
+  std::printf("\n%-26s %9s %12s %s %10s\n", "a rank", "functions", "", "attach ms (10 to 90 %)", "detach ms");
+  for (const auto& [name, way] :
+       {std::pair("multi-uprobe", CallCounters::Way::multi), std::pair("perf uprobe", CallCounters::Way::single)}) {
+    const Rank rank;
+    CallCounters counters(stack_functions().size(), way);
+    if ((way == CallCounters::Way::multi) == counters.is_multi()) measure_ranks(counters, name, rank.pid(), rounds);
+  }
+  const JobGroup group;
+  const Rank rank;  // ends before its group
+  group.take_in(rank.pid());
+  RequestSockets sockets = make_request_sockets();
+  ChildProcess server = fork_child([&sockets] {
+    sockets.sampler.close();
+    return serve_call_requests(sockets.broker.get(), kJob, {.attaching = 600});
+  });
+  sockets.broker.close();
+  {
+    CallCounters counters(stack_functions().size(),
+                          std::make_unique<CallBroker>(std::move(sockets.sampler), stack_functions().size()));
+    measure_ranks(counters, "behind the call server", rank.pid(), rounds);
+  }
+  server.wait();
+}
+
 }  // namespace
 }  // namespace reveal
 
@@ -180,6 +343,12 @@ int main(int argc, char** argv) {
     } catch (const reveal::Unavailable& why) {
       std::printf("\n%s: not measured, because %s\n", name, why.what());
     }
+  }
+  try {
+    ::signal(SIGIO, SIG_IGN);  // the call server is no broker
+    reveal::measure_attaching(rounds);
+  } catch (const reveal::Unavailable& why) {
+    std::printf("attaching to a rank: not measured, because %s\n", why.what());
   }
   return measured ? EXIT_SUCCESS : EXIT_FAILURE;
 }

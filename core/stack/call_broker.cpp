@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -31,18 +32,28 @@ CallBroker::CallBroker(Descriptor socket, std::size_t places) : socket_(std::mov
   opened_.costs = answer.costs;
 }
 
-CallBroker::Linked CallBroker::attach(int file, pid_t pid, bool timed, const CallPoint& point) {
-  const auto answer =
-      ask<CallAnswer>({.what = CallRequest::attach, .pid = pid, .timed = timed ? 1U : 0U, .point = point}, file);
-  return {answer.link, answer.error};
+std::vector<CallBroker::Linked> CallBroker::attach(int file, pid_t pid, std::span<const AskedPoint> points) {
+  std::vector<Linked> linked;
+  linked.reserve(points.size());
+  while (!points.empty()) {
+    const std::span<const AskedPoint> now = points.first(std::min(points.size(), CallQuestion::kMostPoints));
+    CallQuestion question{.what = CallRequest::attach, .pid = pid, .count = now.size()};
+    std::copy(now.begin(), now.end(), question.points.begin());
+    const auto answer = ask<CallAnswer>(question, file);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      linked.push_back({answer.link + i, answer.error != 0 ? answer.error : answer.errors[i]});
+    }
+    points = points.subspan(now.size());
+  }
+  return linked;
 }
 
 void CallBroker::reset(std::size_t first, std::size_t count) {
-  static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .point = {.index = first}, .count = count}));
+  static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .count = count, .index = first}));
 }
 
 void CallBroker::forget(std::size_t index) {
-  static_cast<void>(ask<CallAnswer>({.what = CallRequest::forget, .point = {.index = index}}));
+  static_cast<void>(ask<CallAnswer>({.what = CallRequest::forget, .index = index}));
 }
 
 std::map<std::size_t, std::int64_t> CallBroker::pending() {
@@ -54,9 +65,15 @@ std::map<std::size_t, std::int64_t> CallBroker::pending() {
   return begun;
 }
 
-void CallBroker::detach(std::uint64_t link) noexcept {
+void CallBroker::detach(std::span<const std::uint64_t> links) noexcept {
   try {
-    static_cast<void>(ask<CallAnswer>({.what = CallRequest::detach, .link = link}));
+    while (!links.empty()) {
+      const std::span<const std::uint64_t> now = links.first(std::min(links.size(), CallQuestion::kMostLinks));
+      CallQuestion question{.what = CallRequest::detach, .count = now.size()};
+      std::copy(now.begin(), now.end(), question.links.begin());
+      static_cast<void>(ask<CallAnswer>(question));
+      links = links.subspan(now.size());
+    }
   } catch (const std::exception&) {
     return;  // no process is left that could have attached probes
   }

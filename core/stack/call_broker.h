@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
+#include <vector>
 
 #include "core/stack/call_requests.h"
 #include "hdf5schema/basics/descriptor.h"
@@ -33,12 +35,13 @@ class CallBroker {
     std::uint64_t link = 0;
     int error = 0;
   };
-  [[nodiscard]] Linked attach(int file, pid_t pid, bool timed, const CallPoint& point);
+  /// One for each point, in their order.
+  [[nodiscard]] std::vector<Linked> attach(int file, pid_t pid, std::span<const AskedPoint> points);
   void reset(std::size_t first, std::size_t count);
   void forget(std::size_t index);
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending();
 
-  void detach(std::uint64_t link) noexcept;
+  void detach(std::span<const std::uint64_t> links) noexcept;
 
   /// Ends the server, and with it detaches everything; from any thread, also while another one waits for an answer.
   void hang_up() noexcept;

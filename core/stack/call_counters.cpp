@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -194,6 +195,34 @@ std::optional<CallCounters::Communicator::Call> call_of(std::uint64_t entry) {
                                           .bytes = bytes < kMostBytes ? std::optional(bytes) : std::nullopt};
 }
 
+std::atomic<std::int64_t> helpers_cpu_ns = 0;  // processor time of threads of side_by_side()
+
+/// Calls `close` for each number below `count`, in this thread and some more: the kernel lets all that wait at once go
+/// on together. Perf events end one by one all the same. There are few, as they count for the user's limit of
+/// processes.
+template <typename Close>
+void side_by_side(std::size_t count, const Close& close) noexcept {
+  constexpr std::size_t kThreads = 16;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) close(i);
+  };
+  std::array<std::thread, kThreads - 1> helpers;
+  try {
+    for (std::size_t i = 0; i < helpers.size() && i + 1 < count; ++i) {
+      helpers[i] = std::thread([&work] {
+        work();
+        helpers_cpu_ns += read_clock(CLOCK_THREAD_CPUTIME_ID);
+      });
+    }
+  } catch (const std::exception&) {  // no memory, or no more threads: those that there are do all of it
+  }
+  work();
+  for (std::thread& helper : helpers) {
+    if (helper.joinable()) helper.join();
+  }
+}
+
 constexpr CallShape kEntryOnly{};
 constexpr CallShape kTimed{.timed = true};
 constexpr CallShape kClock{.clock = true};
@@ -205,18 +234,33 @@ constexpr const std::uint64_t* kCalibratedOptions[] = {kCalibratedContext};
 
 }  // namespace
 
+void CallLinks::add(CallLinks&& more) {
+  std::move(more.files_.begin(), more.files_.end(), std::back_inserter(files_));
+  more.files_.clear();
+  numbers_.insert(numbers_.end(), more.numbers_.begin(), more.numbers_.end());
+  more.numbers_.clear();
+  if (more.broker_ != nullptr) broker_ = more.broker_;
+}
+
+void CallLinks::detach() noexcept {
+  std::vector<Descriptor> files = std::exchange(files_, {});
+  side_by_side(files.size(), [&files](std::size_t i) { files[i].close(); });
+  const std::vector<std::uint64_t> numbers = std::exchange(numbers_, {});
+  if (!numbers.empty()) broker_->detach(numbers);
+}
+
 void close_call_links(void (*closed)() noexcept) noexcept {
-  const int end = most_descriptors();
-  for (int file = 0; file < end; ++file) {
+  side_by_side(static_cast<std::size_t>(most_descriptors()), [closed](std::size_t number) {
+    const int file = static_cast<int>(number);
     std::array<char, 32> path{};
     std::array<char, 32> name{};
     std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", file);
     const ssize_t length = ::readlink(path.data(), name.data(), name.size());
     const std::string_view kind(name.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    if (!kind.starts_with("anon_inode:bpf") && !kind.starts_with("anon_inode:[perf_event]")) continue;
+    if (!kind.starts_with("anon_inode:bpf") && !kind.starts_with("anon_inode:[perf_event]")) return;
     ::close(file);
     if (closed != nullptr) closed();
-  }
+  });
 }
 
 template <typename Value>
@@ -248,7 +292,7 @@ CallCounters::CallCounters(std::size_t places, std::unique_ptr<CallBroker> broke
 CallCounters::~CallCounters() = default;
 
 std::int64_t CallCounters::cpu_ns() const noexcept {
-  return read_clock(CLOCK_THREAD_CPUTIME_ID) + (broker_ ? broker_->cpu_ns() : 0);
+  return read_clock(CLOCK_THREAD_CPUTIME_ID) + helpers_cpu_ns.load() + (broker_ ? broker_->cpu_ns() : 0);
 }
 
 void CallCounters::let_go() noexcept {
@@ -277,7 +321,7 @@ const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) 
 }
 
 int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
-                             std::vector<CallLink>& links) const {
+                             CallLinks& links) const {
   if (points.empty()) return 0;
   const bool at_return = when == When::at_return;
   const std::string path = "/proc/self/fd/" + std::to_string(file);  // the file that was looked into, no other
@@ -304,7 +348,7 @@ int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::s
                    .pid = static_cast<std::uint32_t>(pid)};
     Descriptor linked(bpf(BPF_LINK_CREATE, link));
     if (!linked) return errno;
-    links.push_back(std::make_shared<Descriptor>(std::move(linked)));
+    links.add(std::move(linked));
     return 0;
   }
   for (const Point& point : points) {
@@ -324,8 +368,8 @@ int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::s
                   .cookie = point.index};
     Descriptor linked(bpf(BPF_LINK_CREATE, link));
     if (!linked) return errno;
-    links.push_back(std::make_shared<Descriptor>(std::move(linked)));
-    links.push_back(std::make_shared<Descriptor>(std::move(opened)));
+    links.add(std::move(linked));
+    links.add(std::move(opened));
   }
   return 0;
 }
@@ -336,14 +380,26 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
   return static_cast<std::size_t>(first - points.begin());
 }
 
+std::vector<CallCounters::Attached> CallCounters::attach(int file, pid_t pid, std::span<const Function> functions) {
+  if (broker_) return attach_by_broker(file, pid, functions);
+  std::vector<Attached> all;
+  all.reserve(functions.size());
+  for (const Function& each : functions) all.push_back(attach_function(file, pid, each));
+  return all;
+}
+
 CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape& shape,
                                             std::span<const Point> points) {
+  const Function function{.shape = shape, .points = points};
+  return std::move(attach(file, pid, std::span(&function, 1)).front());
+}
+
+CallCounters::Attached CallCounters::attach_function(int file, pid_t pid, const Function& function) {
   Attached attached;
-  if (points.empty()) return attached;
-  if (broker_) return attach_by_broker(file, pid, shape, points);
+  const CallShape& shape = function.shape;
   const Programs& programs = programs_of(shape);
-  const std::span<const Point> ends = points.first(ends_of(points));
-  const std::span<const Point> begins = points.subspan(ends.size());
+  const std::span<const Point> ends = function.points.first(ends_of(function.points));
+  const std::span<const Point> begins = function.points.subspan(ends.size());
   // The end first: it ignores a call that began before the entry was attached.
   attached.error = attach_all(file, pid, programs.exit.get(), When::here, ends, attached.links);
   if (attached.error == 0 && shape.timed && !shape.marked) {
@@ -352,19 +408,30 @@ CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape
   if (attached.error == 0) {
     attached.error = attach_all(file, pid, programs.entry.get(), When::here, begins, attached.links);
   }
-  if (attached.error != 0) attached.links.clear();
+  if (attached.error != 0) attached.links.detach();
   return attached;
 }
 
-CallCounters::Attached CallCounters::attach_by_broker(int file, pid_t pid, const CallShape& shape,
-                                                      std::span<const Point> points) const {
-  Attached attached;
-  for (const Point& point : points) {
-    const CallBroker::Linked linked = broker_->attach(file, pid, shape.timed, point);
-    if (linked.error != 0) return {.links = {}, .error = linked.error};
-    attached.links.emplace_back(nullptr, [broker = broker_.get(), linked](void*) { broker->detach(linked.link); });
+std::vector<CallCounters::Attached> CallCounters::attach_by_broker(int file, pid_t pid,
+                                                                   std::span<const Function> functions) const {
+  std::vector<AskedPoint> points;
+  for (const Function& each : functions) {
+    for (const Point& point : each.points) points.push_back({.point = point, .timed = each.shape.timed ? 1U : 0U});
   }
-  return attached;
+  const std::vector<CallBroker::Linked> linked = broker_->attach(file, pid, points);
+  std::vector<Attached> all(functions.size());
+  auto next = linked.begin();
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    for (std::size_t j = 0; j < functions[i].points.size(); ++j, ++next) {
+      if (next->error == 0) {
+        all[i].links.add(*broker_, next->link);
+      } else if (all[i].error == 0) {
+        all[i].error = next->error;
+      }
+    }
+    if (all[i].error != 0) all[i].links.detach();
+  }
+  return all;
 }
 
 std::string CallCounters::try_way(Way way) {
@@ -382,6 +449,10 @@ std::string CallCounters::try_way(Way way) {
     double recorded_ns = 0;
     if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
     costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
+    // Loaded now, no rank waits for it: some twenty milliseconds of processor time.
+    for (const StackFunction& function : stack_functions()) {
+      if (problem.empty()) static_cast<void>(programs_of(shape_of(function, true)));
+    }
     return problem;
   } catch (const Unavailable& why) {
     return why.what();

@@ -23,12 +23,39 @@
 
 namespace reveal {
 
-/// An attached probe: its end removes the probes from the process, which is slow. Not shared.
-using CallLink = std::shared_ptr<void>;
+/// Attached probes. Their end removes them from the process: behind each of them, the kernel waits for all cpus, some
+/// ten milliseconds, and for several at once if they end together.
+class CallLinks {
+ public:
+  CallLinks() = default;
+  CallLinks(CallLinks&&) noexcept = default;
+  CallLinks& operator=(CallLinks&& other) noexcept {
+    std::swap(files_, other.files_);
+    std::swap(numbers_, other.numbers_);
+    std::swap(broker_, other.broker_);
+    return *this;
+  }
+  CallLinks(const CallLinks&) = delete;
+  CallLinks& operator=(const CallLinks&) = delete;
+  ~CallLinks() { detach(); }
+
+  void add(Descriptor file) { files_.push_back(std::move(file)); }
+  /// The broker's link with this number. All links of an object are of the same side.
+  void add(CallBroker& broker, std::uint64_t number) {
+    broker_ = &broker;
+    numbers_.push_back(number);
+  }
+  void add(CallLinks&& more);
+  void detach() noexcept;
+
+ private:
+  std::vector<Descriptor> files_;
+  std::vector<std::uint64_t> numbers_;
+  CallBroker* broker_ = nullptr;
+};
 
 /// Detaches everything that this process has attached, also what another thread holds that hangs in the kernel. For a
-/// process that ends next: its end waits for that thread. `closed`: called behind each of them, which takes some ten
-/// milliseconds.
+/// process that ends next: its end waits for that thread. `closed`: called behind each of them, by any thread.
 void close_call_links(void (*closed)() noexcept = nullptr) noexcept;
 
 class CallCounters {
@@ -47,11 +74,16 @@ class CallCounters {
 
   using Point = CallPoint;
   struct Attached {
-    std::vector<CallLink> links;
+    CallLinks links;
     int error = 0;
   };
-  /// All points of one function, or none; the ends of calls between marks come first. Only calls of this process are
-  /// counted, and no other process is patched.
+  struct Function {
+    CallShape shape;
+    std::span<const Point> points;  // the ends of calls between marks come first
+  };
+  /// All points of a function, or none. Only calls of this process are counted, and no other process is patched. For
+  /// the first link, the kernel waits some milliseconds for all cpus; not for one that follows within that time.
+  [[nodiscard]] std::vector<Attached> attach(int file, pid_t pid, std::span<const Function> functions);
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
@@ -114,8 +146,8 @@ class CallCounters {
     if (shape.clock) return costs_.clock_ns;
     return cost_ns(shape.timed) + (is_recorded(shape) ? costs_.recording_ns : 0);
   }
-  /// Processor time that this thread, and the broker for it, have used so far: to attach and to detach takes little of
-  /// it, and much waiting in the kernel.
+  /// Processor time that this thread, those that detach, and the broker have used so far: to attach and to detach takes
+  /// little of it, and much waiting in the kernel.
   [[nodiscard]] std::int64_t cpu_ns() const noexcept;
   /// As close_call_links(), in the broker's process if that has attached.
   void let_go() noexcept;
@@ -134,9 +166,9 @@ class CallCounters {
   [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;
   enum class When : bool { here, at_return };
   [[nodiscard]] int attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
-                               std::vector<CallLink>& links) const;
-  [[nodiscard]] Attached attach_by_broker(int file, pid_t pid, const CallShape& shape,
-                                          std::span<const Point> points) const;
+                               CallLinks& links) const;
+  [[nodiscard]] Attached attach_function(int file, pid_t pid, const Function& function);
+  [[nodiscard]] std::vector<Attached> attach_by_broker(int file, pid_t pid, std::span<const Function> functions) const;
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
   void drop_pending(std::size_t first, std::size_t count);
   void drop_pending(const PendingCall& call) const;

@@ -30,32 +30,40 @@ struct CallPoint {
   CallPlace place = CallPlace::function;
 };
 
+struct AskedPoint {
+  CallPoint point;
+  std::uint32_t timed = 0;
+  std::uint32_t unused = 0;
+};
+
 enum class CallRequest : std::uint32_t {
   open = 1,  // `count` places, once: answered with the maps of counts and steps
-  attach,    // `point` in the file that comes along, in process `pid`: answered with a link
-  detach,    // `link`
-  reset,     // `count` places from `point.index` on
+  attach,    // `count` of `points` in the file that comes along, in process `pid`: answered with their links
+  detach,    // `count` of `links`
+  reset,     // `count` places from `index` on
   pending,   // answered with a PendingCalls
-  forget,    // calls of the place `point.index` that are under way
+  forget,    // calls of the place `index` that are under way
 };
 
 struct CallQuestion {
+  static constexpr std::size_t kMostPoints = 64;
+  static constexpr std::size_t kMostLinks = 16;
   CallRequest what{};
   std::int32_t pid = 0;
-  std::uint32_t timed = 0;
-  std::uint32_t unused = 0;
-  CallPoint point;
   std::uint64_t count = 0;
-  std::uint64_t link = 0;
+  std::uint64_t index = 0;
+  std::array<std::uint64_t, kMostLinks> links{};
+  std::array<AskedPoint, kMostPoints> points{};
 };
 
 struct CallAnswer {
-  std::int32_t error = 0;
+  std::int32_t error = 0;   // all of it is refused
   std::uint32_t multi = 0;  // the way
-  std::uint64_t link = 0;
+  std::uint64_t link = 0;   // the first point's; those of the others follow
   std::int64_t cpu_ns = 0;  // processor time that the server has used so far
   CallCosts costs;
-  std::array<char, 256> why{};  // nothing could be opened; ends with a 0
+  std::array<std::int32_t, CallQuestion::kMostPoints> errors{};  // for each point; 0: it is attached
+  std::array<char, 256> why{};                                   // nothing could be opened; ends with a 0
 };
 
 /// When the oldest call under way began, by index; 0: there is none.

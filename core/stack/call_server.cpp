@@ -83,19 +83,19 @@ class CallServer {
     if (!counters_) return send(answer);
     switch (question.what) {
       case CallRequest::attach:
-        answer.error = attach(question, files[0].get(), answer.link);
+        answer.error = attach(question, files[0].get(), answer);
         break;
       case CallRequest::detach:
-        answer.error = links_.erase(question.link) == 1 ? 0 : ENOENT;
+        answer.error = detach(question);
         break;
       case CallRequest::reset:
-        if (question.point.index > places_ || question.count > places_ - question.point.index) break;
-        counters_->reset(question.point.index, question.count);
+        if (question.index > places_ || question.count > places_ - question.index) break;
+        counters_->reset(question.index, question.count);
         answer.error = 0;
         break;
       case CallRequest::forget:
-        if (question.point.index >= places_) break;
-        counters_->forget_calls(question.point.index);
+        if (question.index >= places_) break;
+        counters_->forget_calls(question.index);
         answer.error = 0;
         break;
       default:
@@ -104,7 +104,10 @@ class CallServer {
     return send(answer);
   }
 
+  void detach_all() { detach_from(links_.begin()); }
+
  private:
+  using Links = std::map<std::uint64_t, CallLinks>;
   static constexpr int kPauseMs = 20;
   static constexpr std::size_t kMostDescriptors = 4;  // for one link: an event and its program, at entry and return
 
@@ -151,44 +154,89 @@ class CallServer {
     return marked ? is_mark : point.place == CallPlace::function && point.counter == 0;
   }
 
-  /// An errno; 0: attached, as `link`.
-  int attach(const CallQuestion& question, int file, std::uint64_t& link) {
-    if (question.point.index >= places_ || question.pid <= 0 || !fits(question.point)) return EINVAL;
-    if (links_.size() >= most_links_) return EMFILE;
+  /// An errno of all points; 0: the answer has one for each, and the number of its link.
+  int attach(const CallQuestion& question, int file, CallAnswer& answer) {
+    if (question.count == 0 || question.count > question.points.size() || question.pid <= 0) return EINVAL;
+    const std::span<const AskedPoint> points(question.points.data(), question.count);
+    const bool valid = std::all_of(points.begin(), points.end(), [this](const AskedPoint& each) {
+      return each.point.index < places_ && fits(each.point);
+    });
+    if (!valid) return EINVAL;
     if (attaching_.is_used_up()) return EAGAIN;
     // Taken first: what is found out below then holds for the process that has this start, or it is detached again.
     const std::optional<std::int64_t> start = start_of(question.pid);
     if (!start) return ESRCH;
     if (!is_process_of_job(question.pid, job_) || !is_of_our_user(question.pid)) return EPERM;
     const auto begin = std::chrono::steady_clock::now();
-    const int error = attach_file(question, file, link);
+    answer.link = last_link_ + 1;
+    last_link_ += points.size();
+    const int error = attach_in_file(question.pid, file, points, answer);
     attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
-    links_.erase(link);  // it has ended, and its number may be another's
+    detach_from(links_.lower_bound(answer.link));  // it has ended, and its number may be another's
     return ESRCH;
   }
 
-  int attach_file(const CallQuestion& question, int file, std::uint64_t& link) {
-    const CallPoint& point = question.point;
+  int attach_in_file(pid_t pid, int file, std::span<const AskedPoint> points, CallAnswer& answer) {
     if (!is_readable_file(file)) return EBADF;
-    if (!is_mapped_as_code(question.pid, file, point.offset)) return ENXIO;
-    if (!is_cheap(file, point.offset)) return EOPNOTSUPP;
-    const bool timed = question.timed != 0;
-    if (timed && point.place == CallPlace::function && !may_be_timed(question.pid)) return EOPNOTSUPP;
-    CallCounters::Attached attached =
-        counters_->attach(file, question.pid, shape_of(function_at(point), timed), std::span(&point, 1));
-    if (attached.error != 0) return attached.error;
-    link = ++last_link_;
-    links_.emplace(link, std::move(attached.links));
+    std::vector<std::uint64_t> offsets;
+    offsets.reserve(points.size());
+    for (const AskedPoint& each : points) offsets.push_back(each.point.offset);
+    const std::vector<bool> mapped = are_mapped_as_code(pid, file, offsets);
+    const bool may_time = may_be_timed(pid);
+    std::vector<std::size_t> granted;
+    std::vector<CallCounters::Function> functions;
+    granted.reserve(points.size());
+    functions.reserve(points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const CallPoint& point = points[i].point;
+      const bool timed = points[i].timed != 0;
+      if (links_.size() + granted.size() >= most_links_) {
+        answer.errors[i] = EMFILE;
+      } else if (!mapped[i]) {
+        answer.errors[i] = ENXIO;
+      } else if (!is_cheap(file, point.offset) || (timed && point.place == CallPlace::function && !may_time)) {
+        answer.errors[i] = EOPNOTSUPP;
+      } else {
+        granted.push_back(i);
+        functions.push_back({.shape = shape_of(function_at(point), timed), .points = std::span(&point, 1)});
+      }
+    }
+    std::vector<CallCounters::Attached> attached = counters_->attach(file, pid, functions);
+    for (std::size_t k = 0; k < granted.size(); ++k) {
+      answer.errors[granted[k]] = attached[k].error;
+      if (attached[k].error == 0) links_.emplace(answer.link + granted[k], std::move(attached[k].links));
+    }
     return 0;
+  }
+
+  int detach(const CallQuestion& question) {
+    if (question.count == 0 || question.count > question.links.size()) return EINVAL;
+    CallLinks all;
+    int error = 0;
+    for (const std::uint64_t link : std::span(question.links).first(question.count)) {
+      auto known = links_.extract(link);
+      if (known.empty()) {
+        error = ENOENT;
+      } else {
+        all.add(std::move(known.mapped()));
+      }
+    }
+    return error;
+  }
+
+  void detach_from(Links::iterator first) {
+    CallLinks all;
+    for (auto link = first; link != links_.end(); ++link) all.add(std::move(link->second));
+    links_.erase(first, links_.end());
   }
 
   int socket_;
   const std::string& job_;
   std::unique_ptr<CallCounters> counters_;
   std::size_t places_ = 0;
-  std::map<std::uint64_t, std::vector<CallLink>> links_;
+  Links links_;
   std::uint64_t last_link_ = 0;
   std::size_t most_links_;
   Allowance attaching_;  // seconds
@@ -264,6 +312,7 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
     // and then it does not come here.
     ::alarm(0);
   }
+  server.detach_all();
   return 0;
 }
 

@@ -11,13 +11,14 @@
 
 #include "core/stack/elf_symbols.h"
 #include "core/stack/first_instruction.h"
+#include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostFilesKnown = 64;
+constexpr std::size_t kMostFilesKnown = kMostStackMappings;  // all of a process
 
 /// Both ends of each, or none.
 void add_marks(const ReadFile& read, std::string_view name, LibraryFunctions& known) {

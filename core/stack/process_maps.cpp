@@ -1,6 +1,7 @@
 #include "core/stack/process_maps.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -67,8 +68,71 @@ bool read_lines(const std::string& path, std::size_t most, const Take& take) {
   return false;
 }
 
+/// PROCMAP_QUERY, since Linux 6.11, which is newer than the headers of the oldest system that this is built on: one
+/// mapping of a process, without the text of thousands of others.
+/// https://docs.kernel.org/filesystems/proc.html
+struct MapQuery {
+  static constexpr std::uint64_t kExecutable = 0x04;
+  static constexpr std::uint64_t kHereOrNext = 0x10;
+  static constexpr std::uint64_t kOfFile = 0x20;
+  std::uint64_t size = sizeof(MapQuery), flags = 0, address = 0;
+  std::uint64_t begin = 0, end = 0, permissions = 0, page_size = 0, offset = 0, inode = 0;
+  std::uint32_t major = 0, minor = 0;
+  std::uint32_t name_size = 0, build_id_size = 0;  // 0: they are not asked for
+  std::uint64_t name = 0, build_id = 0;
+};
+
+/// 0, or an errno: ENOENT where there is no such mapping.
+int ask_for_mapping(int maps, std::uint64_t flags, std::uint64_t address, Mapping& mapping) noexcept {
+  MapQuery query{.flags = flags, .address = address};
+  if (::ioctl(maps, _IOWR('f', 17, MapQuery), &query) != 0) return errno;
+  mapping.begin = query.begin;
+  mapping.end = query.end;
+  mapping.offset = query.offset;
+  mapping.device = gnu_dev_makedev(query.major, query.minor);
+  mapping.inode = query.inode;
+  mapping.executable = (query.permissions & MapQuery::kExecutable) != 0;
+  return 0;
+}
+
+/// Passes on mappings of files as code until `take` returns false, without their paths. False where they cannot be
+/// asked for, or not all of them.
+template <typename Take>
+bool ask_for_code(const std::string& path, const Take& take) {
+  constexpr std::size_t kMost = 1 << 20;
+  const Descriptor maps(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::uint64_t from = 0;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    Mapping mapping;
+    constexpr std::uint64_t kFlags = MapQuery::kHereOrNext | MapQuery::kOfFile | MapQuery::kExecutable;
+    const int error = ask_for_mapping(maps.get(), kFlags, from, mapping);
+    if (error != 0) return error == ENOENT;
+    if (mapping.end <= from) return false;
+    if (!take(mapping)) return true;
+    from = mapping.end;
+  }
+  return true;
+}
+
 bool may_have_functions(const Mapping& mapping) noexcept {
   return mapping.executable && mapping.path.starts_with('/') && is_stack_library(file_name_of(mapping));
+}
+
+/// Without its path.
+std::optional<Mapping> own_mapping(std::uint64_t address) {
+  constexpr const char* kMaps = "/proc/self/maps";
+  Mapping asked;
+  if (ask_for_mapping(Descriptor(::open(kMaps, O_RDONLY | O_CLOEXEC)).get(), 0, address, asked) == 0) return asked;
+  const std::string maps = file_text(kMaps);
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    std::optional<Mapping> mapping = parse_mapping(line);
+    if (!mapping || address < mapping->begin || address >= mapping->end) continue;
+    mapping->path = {};
+    return mapping;
+  }
+  return std::nullopt;
 }
 
 /// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
@@ -78,17 +142,11 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
   if (mapped == MAP_FAILED) return std::nullopt;
-  const std::string maps = file_text("/proc/self/maps");
-  ::munmap(mapped, page);
   const auto address = reinterpret_cast<std::uintptr_t>(mapped);
-  std::string_view rest = maps;
-  std::string_view line;
-  while (next_line(rest, line)) {
-    const std::optional<Mapping> mapping = parse_mapping(line);
-    if (mapping && mapping->begin <= address && address < mapping->end) return {{mapping->device, mapping->inode}};
-  }
+  const std::optional<Mapping> found = own_mapping(address);
+  ::munmap(mapped, page);
   errno = ENOENT;
-  return std::nullopt;
+  return found ? std::optional(std::pair(found->device, found->inode)) : std::nullopt;
 }
 
 /// Linux 6.18 turns a nop of five bytes that has a breakpoint into a call.
@@ -161,6 +219,10 @@ std::optional<Mapping> parse_mapping(std::string_view line) noexcept {
   return mapping;
 }
 
+bool has_place(const Mapping& mapping, std::uint64_t offset) noexcept {
+  return offset >= mapping.offset && offset - mapping.offset < mapping.end - mapping.begin;
+}
+
 std::string_view file_name_of(const Mapping& mapping) noexcept {
   const std::string_view path = path_when_mapped(mapping);
   return path.substr(path.rfind('/') + 1);
@@ -221,20 +283,30 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
   return Descriptor();
 }
 
-bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
+std::vector<bool> are_mapped_as_code(pid_t pid, int file, std::span<const std::uint64_t> offsets) {
+  std::vector<bool> mapped(offsets.size());
   const auto name = named_in_maps(file);
-  if (!name) return false;
-  bool is_mapped = false;
-  static_cast<void>(read_lines("/proc/" + std::to_string(pid) + "/maps", kMostMapsText, [&](std::string_view lines) {
-    std::string_view line;
-    while (!is_mapped && next_line(lines, line)) {
-      const std::optional<Mapping> mapping = parse_mapping(line);
-      is_mapped = mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
-                  offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin;
+  if (!name) return mapped;
+  std::size_t missing = offsets.size();
+  const auto take = [&](const Mapping& mapping) {
+    const bool is_code = mapping.executable && *name == std::pair(mapping.device, mapping.inode);
+    for (std::size_t i = 0; is_code && i < offsets.size(); ++i) {
+      if (mapped[i] || !has_place(mapping, offsets[i])) continue;
+      mapped[i] = true;
+      --missing;
     }
-    return !is_mapped;
+    return missing > 0;
+  };
+  const std::string maps = "/proc/" + std::to_string(pid) + "/maps";
+  if (ask_for_code(maps, take)) return mapped;
+  static_cast<void>(read_lines(maps, kMostMapsText, [&](std::string_view lines) {
+    std::string_view line;
+    while (missing > 0 && next_line(lines, line)) {
+      if (const std::optional<Mapping> mapping = parse_mapping(line)) static_cast<void>(take(*mapping));
+    }
+    return missing > 0;
   }));
-  return is_mapped;
+  return mapped;
 }
 
 bool has_reader_of_code(std::string_view maps) noexcept {
@@ -247,11 +319,6 @@ bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byt
   const ssize_t got = read_memory(pid, address, memory);
   if (got >= 0) return static_cast<std::size_t>(got) == memory.size() && is_same_code(code, memory);
   return is_refused(errno) && has_pages_of_file(pid, address, code.size());
-}
-
-bool shows_memory(pid_t pid, std::uint64_t address) {
-  std::byte any{};
-  return read_memory(pid, address, std::span(&any, 1)) >= 0 || !is_refused(errno);
 }
 
 std::string why_not_opened(int error) {

@@ -44,6 +44,9 @@ struct StackMaps {
 /// Reads the text in pieces: of thousands of libraries, only those that may have functions of the table are kept.
 [[nodiscard]] StackMaps read_stack_maps(const std::string& path, std::size_t most = kMostMapsText);
 
+/// Whether this place of its file is in it.
+[[nodiscard]] bool has_place(const Mapping& mapping, std::uint64_t offset) noexcept;
+
 /// "libnccl.so.2" of "/usr/lib/libnccl.so.2 (deleted)"
 [[nodiscard]] std::string_view file_name_of(const Mapping& mapping) noexcept;
 
@@ -52,8 +55,8 @@ struct StackMaps {
 [[nodiscard]] Descriptor open_mapped(pid_t pid, const Mapping& mapping);
 [[nodiscard]] std::string why_not_opened(int error);
 
-/// Whether the process has this place of the file mapped as code.
-[[nodiscard]] bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset);
+/// Whether the process has each of these places of the file mapped as code.
+[[nodiscard]] std::vector<bool> are_mapped_as_code(pid_t pid, int file, std::span<const std::uint64_t> offsets);
 
 /// Whether a program that reads the code of the process is in it, by a text like /proc/PID/maps. Valgrind, DynamoRIO
 /// and Pin execute a translation of it, so that a breakpoint ends the process; the checkpoints of DMTCP would keep
@@ -63,12 +66,9 @@ struct StackMaps {
 /// Whether the process still has this code of a file at the address. Some programs replace the begin of a function in
 /// their memory by a jump, as UCX does with functions of CUDA's driver. Behind a breakpoint there, the kernel executes
 /// the instruction of the file and goes on in the middle of the jump: the process would crash. Breakpoints themselves
-/// do not count if the kernel shows the memory. False where it cannot be found out.
+/// do not count if the kernel shows the memory. Where Yama refuses that, it is false for all of a page in which
+/// something was written since it was read from the file, which a breakpoint is. False where it cannot be found out.
 /// https://github.com/openucx/ucx/pull/6038
 [[nodiscard]] bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code);
-
-/// Whether the kernel shows us the memory of the process. Where Yama refuses that, has_code_of_file() is false for all
-/// of a page in which something was written since it was read from the file, which a breakpoint is.
-[[nodiscard]] bool shows_memory(pid_t pid, std::uint64_t address);
 
 }  // namespace reveal

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,9 +60,14 @@ bool is_same(const Wanted& one, const Wanted& other) {
   return one.pid == other.pid && one.start_ticks == other.start_ticks && one.instance == other.instance;
 }
 
+struct FunctionPoints {
+  std::size_t function = 0;
+  std::vector<CallCounters::Point> all;
+};
+
 struct Links {
   std::size_t function = 0;
-  std::vector<CallLink> all;
+  CallLinks all;
 };
 
 /// A file, by device and inode.
@@ -263,10 +269,23 @@ class StackWatch {
   /// Attaching and detaching are slow in the kernel, and a node has many processes: a long round does not hang.
   void goes_on() { round_begun_ns_ = read_clock(CLOCK_MONOTONIC); }
 
+  /// A few functions at once: on older kernels, each one takes a fifth of a second.
+  void detach(std::vector<Links> links) {
+    constexpr std::size_t kAtOnce = 16;
+    while (!links.empty()) {
+      CallLinks some;
+      for (std::size_t i = 0; i < kAtOnce && !links.empty(); ++i) {
+        some.add(std::move(links.back().all));
+        links.pop_back();
+      }
+      some.detach();
+      goes_on();
+    }
+  }
+
   // No request waits for it, and the counts can be read meanwhile.
   void let_go(Tracked& tracked) {
-    tracked.links.clear();
-    goes_on();
+    detach(std::exchange(tracked.links, {}));
     ledger_.ended(tracked.process.instance);
     counters_.reset(tracked.number * functions_.size(), functions_.size());
     free_.push_back(tracked.number);
@@ -275,6 +294,7 @@ class StackWatch {
   enum class Found : bool { all, not_all_attached };
   Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
+    goes_on();
     const std::int64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
     const StackMaps maps = read_stack_maps("/proc/" + std::to_string(pid) + "/maps");
     tracked.next_look_ns += kPauseAfterLook * (read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
@@ -288,7 +308,9 @@ class StackWatch {
       return Found::all;
     }
     if (maps.has_more) note_more_mappings(tracked);
-    for (const Mapping& mapping : stack_mappings(maps.lines)) {
+    const std::vector<Mapping> mappings = stack_mappings(maps.lines);
+    look_into_new(tracked, mappings);
+    for (const Mapping& mapping : mappings) {
       const FileKey key(mapping.device, mapping.inode);
       const auto [known, fresh] = tracked.mappings.emplace(key, mapping.offset, mapping.end - mapping.begin);
       if (!fresh) continue;
@@ -316,6 +338,21 @@ class StackWatch {
     return Found::all;
   }
 
+  /// Before functions of the first library are attached: to read the next one may take longer than the time in which
+  /// the kernel does not wait once more for its links.
+  void look_into_new(const Tracked& tracked, std::span<const Mapping> mappings) {
+    std::size_t known = tracked.mappings.size();
+    for (const Mapping& mapping : mappings) {
+      const FileKey key(mapping.device, mapping.inode);
+      if (tracked.mappings.contains({key, mapping.offset, mapping.end - mapping.begin})) continue;
+      if (++known > kMostStackMappings) break;
+      goes_on();
+      const Descriptor file = open_mapped(tracked.process.pid, mapping);
+      if (file) static_cast<void>(libraries_.look_into(file.get(), std::string(file_name_of(mapping))));
+    }
+    goes_on();
+  }
+
   [[nodiscard]] bool is_left_out(std::size_t function) const {
     return std::find(left_out_.begin(), left_out_.end(), function) != left_out_.end();
   }
@@ -340,61 +377,82 @@ class StackWatch {
     // A file may be mapped as code in several parts, and these may overlap.
     std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
     const auto is_open = [&](const LibraryFunctions::Place& place) {
-      const bool mapped = place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
-      return mapped && !attached.contains(place.offset) && !is_left_out(place.function);
+      return has_place(mapping, place.offset) && !attached.contains(place.offset) && !is_left_out(place.function);
     };
-    const auto is_replaced = [&](const LibraryFunctions::Place& place) {
-      return !is_as_in_file(tracked.process.pid, file, mapping, place);
-    };
-    // A function is compared when it is attached, or, if the kernel only tells which pages were written to, before any
-    // is: to attach the first one writes to its page.
-    const bool late = shows_memory(tracked.process.pid, mapping.begin);
-    std::set<std::size_t> replaced;
-    for (const LibraryFunctions::Place& place : library.places) {
-      if (!late && is_open(place) && !ledger_.rests(place.function) && is_replaced(place))
-        replaced.insert(place.function);
-    }
+    // All functions are compared before any is attached: if the kernel only tells which pages were written to, these
+    // are written to then.
+    std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
-      std::vector<CallCounters::Point> points;
+      FunctionPoints points{.function = function, .all = {}};
+      bool replaced = false;
       for (const LibraryFunctions::Place& place : library.places) {
         if (place.function != function || !is_open(place)) continue;
-        if (late && is_replaced(place)) replaced.insert(function);
-        points.push_back({.offset = place.offset,
-                          .index = tracked.number * functions_.size() + function,
-                          .counter = place.counter,
-                          .place = place.place});
+        goes_on();  // code that was not read before may lie on a slow server
+        replaced = replaced || !is_as_in_file(tracked.process.pid, file, mapping, place);
+        points.all.push_back({.offset = place.offset,
+                              .index = tracked.number * functions_.size() + function,
+                              .counter = place.counter,
+                              .place = place.place});
       }
-      std::stable_partition(points.begin(), points.end(),
-                            [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
-      if (points.empty()) continue;
-      if (replaced.contains(function)) {
+      if (points.all.empty()) continue;
+      if (replaced) {
         if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
         ledger_.failed(function, "its code in memory is not known to be that of its file");
         continue;
       }
-      const CallShape shape = shape_of(functions_[function], tracked.timed);
-      const std::int64_t begin = counters_.cpu_ns();
-      const std::int64_t time = read_clock(CLOCK_MONOTONIC);
-      CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
-      const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - time;
-      budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
-      goes_on();
-      // If it belongs to another process by now, it is detached at once.
-      if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
-      if (links.error == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
-      if (links.error != 0) {
-        ledger_.failed(function, std::strerror(links.error));
+      std::stable_partition(points.all.begin(), points.all.end(),
+                            [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
+      wanted.push_back(std::move(points));
+    }
+    return attach_together(tracked, file, wanted, attached);
+  }
+
+  /// `attached`: the places in the file that are. Together, since the kernel waits at the first link only.
+  Found attach_together(Tracked& tracked, int file, std::span<const FunctionPoints> wanted,
+                        std::map<std::uint64_t, std::size_t>& attached) {
+    if (wanted.empty()) return Found::all;
+    std::vector<CallCounters::Function> functions;
+    functions.reserve(wanted.size());
+    for (const FunctionPoints& each : wanted) {
+      functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
+    }
+    const std::int64_t cpu_begin = counters_.cpu_ns();
+    const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+    std::vector<CallCounters::Attached> links = counters_.attach(file, tracked.process.pid, functions);
+    const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - begin;
+    const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(wanted.size());
+    for (const FunctionPoints& each : wanted) budget_.spend_on_turn(each.function, cpu_ns);
+    goes_on();
+    const bool ended = std::any_of(links.begin(), links.end(), [](const auto& each) { return each.error == ESRCH; });
+    if (ended || start_of(tracked.process.pid) != tracked.process.start_ticks) {
+      std::vector<Links> others(links.size());  // they may belong to another process by now
+      for (std::size_t i = 0; i < links.size(); ++i) others[i].all = std::move(links[i].links);
+      detach(std::move(others));
+      return Found::all;
+    }
+    Found found = Found::all;
+    std::size_t fresh = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const std::size_t function = wanted[i].function;
+      if (links[i].error == EAGAIN) {  // the broker's limit of attaching
+        found = Found::not_all_attached;
         continue;
       }
-      for (const CallCounters::Point& point : points) attached.emplace(point.offset, function);
-      tracked.links.push_back({.function = function, .all = std::move(links.links)});
-      ledger_.attached(tracked.process.instance, function, tracked.number, shape.timed);
-      if (rested_.contains(function)) continue;
-      tracked.attaching_ns += elapsed;
-      ledger_.attaching_took(tracked.process.instance, ++tracked.attached, tracked.attaching_ns);
+      if (links[i].error != 0) {
+        ledger_.failed(function, std::strerror(links[i].error));
+        continue;
+      }
+      for (const CallCounters::Point& point : wanted[i].all) attached.emplace(point.offset, function);
+      tracked.links.push_back({.function = function, .all = std::move(links[i].links)});
+      ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed);
+      if (!rested_.contains(function)) ++fresh;
     }
-    return Found::all;
+    if (fresh == 0) return found;
+    tracked.attached += fresh;
+    tracked.attaching_ns += elapsed;
+    ledger_.attaching_took(tracked.process.instance, tracked.attached, tracked.attaching_ns);
+    return found;
   }
 
   /// From the begin of the function on: where that is replaced by a jump, no call comes to a place behind it.
@@ -433,15 +491,20 @@ class StackWatch {
     rested_.insert(function);
     ledger_.rest(function, words_of(excess, share_));
     const std::int64_t begin = counters_.cpu_ns();
+    std::vector<Links> links;
+    std::vector<std::size_t> indexes;  // its counts, where it is attached
     for (Tracked& tracked : tracked_) {
-      const auto detached =
-          std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
-      if (detached > 0) counters_.forget_calls(tracked.number * functions_.size() + function);
-      goes_on();
+      const auto others = std::stable_partition(tracked.links.begin(), tracked.links.end(),
+                                                [function](const Links& each) { return each.function != function; });
+      if (others != tracked.links.end()) indexes.push_back(tracked.number * functions_.size() + function);
+      std::move(others, tracked.links.end(), std::back_inserter(links));
+      tracked.links.erase(others, tracked.links.end());
       for (auto& [file, places] : tracked.places) {
         std::erase_if(places, [function](const auto& place) { return place.second == function; });
       }
     }
+    detach(std::move(links));
+    for (const std::size_t index : indexes) counters_.forget_calls(index);
     budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
   }
 

@@ -2,15 +2,19 @@
 // granted, no descriptor stays open, and no message has two answers.
 //
 // Input: a byte for the process (odd: the call server), then messages: a byte with the number of files that come along
-// and the first of them, a byte with the length, the bytes.
+// and the first of them, a byte with the length, the bytes. The highest bit of the first one: zeros are behind them, as
+// many as a question to the call server lacks.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/pmu/perf_broker.h"
 #include "core/stack/call_requests.h"
@@ -24,7 +28,8 @@ namespace {
 
 constexpr std::size_t kMostMessages = 64;
 constexpr std::size_t kMostFiles = 3;  // one more than a message may have
-constexpr const char* kJob = "4711";   // no machine has control groups of this job
+constexpr unsigned kFilledUp = 0x80;
+constexpr const char* kJob = "4711";  // no machine has control groups of this job
 
 void send_bytes(int socket, std::string_view bytes, std::span<const int> files) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
@@ -53,13 +58,15 @@ std::size_t send_all(std::string_view input, int socket) {
   for (; input.size() >= 2 && sent < kMostMessages; ++sent) {
     const auto head = static_cast<unsigned char>(input[0]);
     const std::size_t length = static_cast<unsigned char>(input[1]);
+    std::string bytes(input.substr(2, length));
+    if ((head & kFilledUp) != 0) bytes.resize(sizeof(CallQuestion));
     std::array<int, kMostFiles> files{};
     std::size_t count = 0;
     for (std::size_t i = 0; i < (head & 3U); ++i) {
-      const Descriptor& file = pool[((head >> 2U) + i) % pool.size()];
+      const Descriptor& file = pool[(((head & ~kFilledUp) >> 2U) + i) % pool.size()];
       if (file) files[count++] = file.get();
     }
-    send_bytes(socket, input.substr(2, length), std::span(files).first(count));
+    send_bytes(socket, bytes, std::span(files).first(count));
     input.remove_prefix(std::min(input.size(), 2 + length));
   }
   return sent;

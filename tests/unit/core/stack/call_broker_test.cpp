@@ -29,6 +29,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/broker/privileges.h"
 #include "core/job/process_stat.h"
@@ -198,9 +200,15 @@ class CallRequests : public ::testing::Test {
       return nullptr;
     }
   }
+  [[nodiscard]] CallBroker::Linked link_of(CallBroker& broker, pid_t pid, const CallPoint& point,
+                                           bool timed = true) const {
+    const AskedPoint asked{.point = point, .timed = timed ? 1U : 0U};
+    return broker.attach(library_.get(), pid, std::span(&asked, 1)).at(0);
+  }
   [[nodiscard]] int error_of(CallBroker& broker, pid_t pid, const Descriptor& file, std::uint64_t offset,
                              bool timed = true) const {
-    return broker.attach(file.get(), pid, timed, {.offset = offset, .index = index_}).error;
+    const AskedPoint asked{.point = {.offset = offset, .index = index_}, .timed = timed ? 1U : 0U};
+    return broker.attach(file.get(), pid, std::span(&asked, 1)).at(0).error;
   }
 
   std::string scope_, why_;
@@ -234,7 +242,7 @@ TEST_F(CallRequests, CountForWhoHasNoPrivilege) {
     if (counts.returned != kCalls || counts.time_ns == 0 || counts.errors != 0) return 5;
     if (std::accumulate(std::begin(counts.buckets), std::end(counts.buckets), std::uint64_t{0}) != kCalls) return 10;
     if (!counters.pending().empty()) return 6;
-    attached.links.clear();
+    attached.links.detach();
     if (!caller.comes_to_be_probed(false)) return 7;
     static_cast<void>(caller.call(kCalls));
     if (counters.calls(index_) != kCalls) return 8;
@@ -325,23 +333,75 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), offset_), EBADF);
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC)), offset_), EBADF);
 
-  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = places()}).error, EINVAL);
-  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = ~std::uint64_t{0}}).error,
-            EINVAL);
-  // A function has no counter that the kernel would change, and no mark is a function.
-  EXPECT_EQ(
-      asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = index_, .counter = 64}).error,
-      EINVAL);
-  EXPECT_EQ(asked
-                ->attach(library_.get(), caller.pid(), true,
-                         {.offset = offset_, .index = index_, .counter = 0, .place = CallPlace::begin})
-                .error,
-            EINVAL);
-  EXPECT_EQ(
-      asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = number_of("python.gc")}).error,
-      EINVAL);
+  const std::array<CallPoint, 5> invalid = {{
+      {.offset = offset_, .index = places()},
+      {.offset = offset_, .index = ~std::uint64_t{0}},
+      // A function has no counter that the kernel would change, and no mark is a function.
+      {.offset = offset_, .index = index_, .counter = 64},
+      {.offset = offset_, .index = index_, .counter = 0, .place = CallPlace::begin},
+      {.offset = offset_, .index = number_of("python.gc")},
+  }};
+  for (const CallPoint& point : invalid) EXPECT_EQ(link_of(*asked, caller.pid(), point).error, EINVAL);
   EXPECT_FALSE(stranger.probed());
   EXPECT_FALSE(foreigner.probed());
+}
+
+// Each point has its own answer, and links that are known by it.
+TEST_F(CallRequests, AttachToManyPointsAtOnce) {
+  constexpr std::size_t kPoints = CallQuestion::kMostPoints + 3;  // two requests
+  const Caller caller;
+  take_in(caller);
+  serve();
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  std::vector<AskedPoint> points(kPoints);
+  std::vector<int> expected(kPoints, ENXIO);
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    points[i].point = {.offset = (std::uint64_t{1} << 40U) + i, .index = index_};
+  }
+  for (const std::size_t good : {std::size_t{1}, kPoints - 2}) {
+    points[good].point.offset = offset_;
+    expected[good] = 0;
+  }
+  points[5].point.offset = offset_ + 1;  // would be single-stepped
+  expected[5] = EOPNOTSUPP;
+  const std::vector<CallBroker::Linked> linked = asked->attach(library_.get(), caller.pid(), points);
+  ASSERT_EQ(linked.size(), kPoints);
+  for (std::size_t i = 0; i < kPoints; ++i) EXPECT_EQ(linked[i].error, expected[i]) << i;
+  const std::array<std::uint64_t, 2> links = {linked[1].link, linked[kPoints - 2].link};
+  EXPECT_NE(links[0], links[1]);
+  EXPECT_TRUE(caller.probed());
+  asked->detach(std::span(links).first(1));
+  EXPECT_TRUE(caller.probed());
+  asked->detach(std::span(links).last(1));
+  EXPECT_TRUE(caller.comes_to_be_probed(false));
+  const std::vector<std::uint64_t> unknown(2 * CallQuestion::kMostLinks + 1, linked[0].link);
+  asked->detach(unknown);
+  EXPECT_TRUE(asked->pending().empty()) << "it still answers";
+}
+
+TEST_F(CallRequests, AttachAllOfAFunctionOrNothingOfIt) {
+  const Caller caller;
+  take_in(caller);
+  serve();
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  CallCounters counters(places(), std::move(asked));
+  const CallShape shape = shape_of(stack_functions()[number_of("ncclAllReduce")], true);
+  const std::array<CallCounters::Point, 2> half = {{{.offset = offset_, .index = index_}, {.index = index_}}};
+  const std::array<CallCounters::Function, 2> functions = {
+      {{.shape = shape, .points = half}, {.shape = shape, .points = std::span(half).first(1)}}};
+  std::vector<CallCounters::Attached> attached =
+      counters.attach(library_.get(), caller.pid(), std::span(functions).first(1));
+  ASSERT_EQ(attached.size(), 1U);
+  EXPECT_EQ(attached[0].error, ENXIO);
+  EXPECT_TRUE(caller.comes_to_be_probed(false)) << "its first point was attached";
+  attached = counters.attach(library_.get(), caller.pid(), functions);
+  ASSERT_EQ(attached.size(), 2U);
+  EXPECT_EQ(attached[0].error, ENXIO);
+  EXPECT_EQ(attached[1].error, 0);
+  static_cast<void>(caller.call(7));
+  EXPECT_EQ(counters.calls(index_), 7U);
 }
 
 // Some kernels end such a process when a timed call returns, whatever the sampler reports.
@@ -362,11 +422,10 @@ TEST_F(CallRequests, AreBounded) {
   serve({.links = 2});
   auto asked = broker();
   SKIP_WITHOUT(asked);
-  const std::uint64_t first =
-      asked->attach(library_.get(), caller.pid(), false, {.offset = offset_, .index = index_}).link;
+  const std::uint64_t first = link_of(*asked, caller.pid(), {.offset = offset_, .index = index_}, false).link;
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
-  asked->detach(first);
+  asked->detach(std::span(&first, 1));
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   asked.reset();
   sockets_.sampler.close();
@@ -381,11 +440,10 @@ TEST_F(CallRequests, AreBounded) {
 TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
   const Caller caller;
   take_in(caller);
-  serve({}, rlimit{.rlim_cur = 72, .rlim_max = 72});  // 8 beside its own: two links of four
+  serve({}, rlimit{.rlim_cur = 104, .rlim_max = 104});  // 40 beside its own: ten links of four
   auto asked = broker();
   SKIP_WITHOUT(asked);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0) << i;
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
   asked.reset();
   sockets_.sampler.close();
@@ -513,8 +571,8 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
     EXPECT_EQ(::sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof question));
     return error();
   };
-  const CallQuestion good{
-      .what = CallRequest::attach, .pid = caller.pid(), .point = {.offset = offset_, .index = index_}};
+  CallQuestion good{.what = CallRequest::attach, .pid = caller.pid(), .count = 1};
+  good.points[0].point = {.offset = offset_, .index = index_};
   EXPECT_EQ(error_with(good, 0), EINVAL);
   EXPECT_EQ(error_with(good, 2), EINVAL);
   EXPECT_EQ(error_with(good, 3), EINVAL);
@@ -523,12 +581,24 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   }
   EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
   EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::detach, .link = 99}, 0), ENOENT);
-  EXPECT_EQ(error_with({.what = CallRequest::forget, .point = {.index = places()}}, 0), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::forget, .point = {.index = places() - 1}}, 0), 0);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 1}, .count = places()}, 0), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = ~std::uint64_t{0}}, .count = 2}, 0), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 2}, .count = ~std::uint64_t{0}}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::detach, .count = 1, .links = {99}}, 0), ENOENT);
+  EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places()}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places() - 1}, 0), 0);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .count = places(), .index = 1}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .count = 2, .index = ~std::uint64_t{0}}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .count = ~std::uint64_t{0}, .index = 2}, 0), EINVAL);
+  for (const std::uint64_t count : {std::uint64_t{0}, CallQuestion::kMostPoints + 1, ~std::uint64_t{0}}) {
+    CallQuestion longer = good;
+    longer.count = count;
+    EXPECT_EQ(error_with(longer, 1), EINVAL) << count;
+  }
+  for (const std::uint64_t count : {std::uint64_t{0}, CallQuestion::kMostLinks + 1, ~std::uint64_t{0}}) {
+    EXPECT_EQ(error_with({.what = CallRequest::detach, .count = count}, 0), EINVAL) << count;
+  }
+  CallQuestion partly_bad = good;
+  partly_bad.count = 2;
+  partly_bad.points[1].point = {.offset = offset_, .index = places()};
+  EXPECT_EQ(error_with(partly_bad, 1), EINVAL) << "a point that is no point leaves the others out, too";
   EXPECT_FALSE(caller.probed());
   EXPECT_EQ(error_with(good, 1), 0);
   EXPECT_TRUE(caller.probed());
@@ -561,7 +631,8 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenEitherSideIsKilled) {
   EXPECT_TRUE(caller.comes_to_be_probed(false));
   EXPECT_THROW(static_cast<void>(asked->pending()), Unavailable);
   EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), library_, offset_)), Unavailable);
-  asked->detach(1);  // has nothing to do
+  const std::uint64_t link = 1;
+  asked->detach(std::span(&link, 1));  // has nothing to do
 
   server_.wait();
   serve();
@@ -629,8 +700,8 @@ TEST_F(CallRequests, LeaveNothingOfManyLinksAttachedByASignalWhileAFileSystemDoe
   {
     const HungFileSystem hung;
     if (!hung.file()) GTEST_SKIP() << "no file system of a user (FUSE) can be mounted here";
-    CallQuestion question{
-        .what = CallRequest::attach, .pid = caller.pid(), .timed = 1, .point = {.offset = offset_, .index = index_}};
+    CallQuestion question{.what = CallRequest::attach, .pid = caller.pid(), .count = 1};
+    question.points[0] = {.point = {.offset = offset_, .index = index_}, .timed = 1};
     const int file = hung.file().get();
     ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets_.sampler.get(), std::span(&file, 1)));
     ASSERT_TRUE(hung.comes_to_be_asked());

@@ -109,7 +109,7 @@ class Counted {
   CallLedger ledger;
 
  private:
-  std::map<std::size_t, std::vector<CallLink>> links_;
+  std::map<std::size_t, CallLinks> links_;
 };
 
 #define COUNT_OR_SKIP(counted, toy)                                          \

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/stack/call_counters.h"
@@ -53,7 +53,7 @@ class Attached {
     CallCounters::Attached attached =
         counters.attach(file.get(), toy.pid(), shape_of(function, true), std::span(&point, 1));
     ASSERT_EQ(attached.error, 0) << name;
-    std::move(attached.links.begin(), attached.links.end(), std::back_inserter(links_));
+    links_.add(std::move(attached.links));
   }
   void attach_nccl(const ToyProcess& toy, std::size_t process = 0) {
     for (const char* name : {"ncclAllReduce", "ncclReduce", "ncclCommInitRank", "ncclCommDestroy"}) {
@@ -64,7 +64,7 @@ class Attached {
   CallCounters counters;
 
  private:
-  std::vector<CallLink> links_;
+  CallLinks links_;
 };
 
 #define ATTACH_OR_SKIP(attached)                                             \
