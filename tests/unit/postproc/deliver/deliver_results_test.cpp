@@ -126,6 +126,22 @@ TEST_F(Deliver, ThinsATraceThatIsDeliveredAlready) {
   EXPECT_EQ(fs::file_size(delivery.directory / "n01.h5"), trace.bytes);
 }
 
+TEST_F(Deliver, LeavesNoThinnedTraceBesideTheWholeOneWhereItsSummaryIsRefused) {
+  const fs::path directory = base_ / "work/reveal-4711";
+  const std::uintmax_t whole = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  settings_.downsample_traces = true;
+  const Delivery delivery = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
+    fs::create_directories(directory / "n01.summary.json/in the way");
+  });
+  EXPECT_NE(delivery.why.find("n01.summary.json"), std::string::npos) << delivery.why;
+  EXPECT_EQ(fs::file_size(directory / "n01.h5"), whole);
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".n01")) << entry.path();
+  }
+}
+
 TEST_F(Deliver, GivesTheResultsTheNameThatTheirTraceGot) {
   const Delivery first = deliver_node("n01");
   const std::string earlier = read_text_file(first.directory / "n01.summary.json", 1 << 20);
