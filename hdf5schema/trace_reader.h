@@ -86,7 +86,7 @@ class TraceReader {
   [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
   [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family, std::size_t first, std::size_t rows) const;
   [[nodiscard]] Bases read_bases(const Family& family) const;
-  /// Those of the chunks from `first` on: of so many, and of those that fit into the same megabyte.
+  /// The bases of `least` chunks from `first` on, and of the next ones as far as all fit into a megabyte.
   [[nodiscard]] Bases read_bases(const Family& family, std::size_t first, std::size_t least) const;
 
  private:
