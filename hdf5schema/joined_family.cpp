@@ -92,16 +92,26 @@ void JoinedFamily::read(std::size_t first, std::size_t count, std::vector<double
   });
 }
 
+/// All of a trace of weeks would be hundreds of megabytes.
+void JoinedFamily::Piece::read_bases(std::size_t first, std::size_t count) const {
+  if (first >= bases.first && first + count <= bases.first + bases.chunks) return;
+  bases = reader->read_bases(*family, first, count);
+}
+
 std::vector<std::int64_t> JoinedFamily::bases(std::size_t first_chunk, std::size_t count) const {
   std::vector<std::int64_t> merged(channels(), kMissing);
   std::size_t begin = 0;  // begin of the piece, in chunks of all
   for (const Piece& piece : pieces_) {
-    if (!piece.bases) piece.bases = piece.reader->read_bases(*piece.family);
     const std::size_t from = std::max(first_chunk, begin);
     const std::size_t to = std::min(first_chunk + count, begin + piece.chunks());
-    for (std::size_t channel = 0; channel < piece.family->channels.size(); ++channel) {
-      for (std::size_t chunk = from; chunk < to && merged[channel] == kMissing; ++chunk)
-        merged[channel] = piece.bases->values[channel * piece.bases->chunks + piece.first_chunk + chunk - begin];
+    if (from < to) {
+      const std::size_t first = piece.first_chunk + from - begin;
+      piece.read_bases(first, to - from);
+      const TraceReader::Bases& bases = piece.bases;
+      for (std::size_t channel = 0; channel < piece.family->channels.size(); ++channel) {
+        for (std::size_t chunk = first; chunk < first + to - from && merged[channel] == kMissing; ++chunk)
+          merged[channel] = bases.values[channel * bases.chunks + chunk - bases.first];
+      }
     }
     begin += piece.chunks();
   }

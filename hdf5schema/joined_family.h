@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,7 +38,8 @@ class JoinedFamily {
     const TraceReader::Family* family;
     std::size_t width;  // rows of a chunk
     std::size_t first_chunk = 0;
-    mutable std::optional<TraceReader::Bases> bases = {};  // read on first use
+    mutable TraceReader::Bases bases = {};  // those that were read last
+    void read_bases(std::size_t first, std::size_t count) const;
     [[nodiscard]] std::size_t first_row() const noexcept { return first_chunk * width; }
     [[nodiscard]] std::size_t rows() const noexcept { return family->time_ns.size() - first_row(); }
     [[nodiscard]] std::size_t chunks() const noexcept {

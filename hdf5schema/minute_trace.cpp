@@ -244,12 +244,15 @@ class Summary {
   /// The value each channel counts from: its first base.
   [[nodiscard]] std::vector<std::int64_t> bases_of(const TraceReader::Family& family) const {
     if (!is_counted(family.spec.kind)) return {};
-    const TraceReader::Bases bases = trace_.read_bases(family);
     std::vector<std::int64_t> first(family.channels.size(), kMissing);
-    for (std::size_t channel = 0; channel < first.size(); ++channel) {
-      for (std::size_t chunk = 0; chunk < bases.chunks && first[channel] == kMissing; ++chunk)
-        first[channel] = bases.values[channel * bases.chunks + chunk];
-    }
+    TraceReader::Bases bases;
+    do {
+      bases = trace_.read_bases(family, bases.first + bases.chunks, 1);
+      for (std::size_t channel = 0; channel < first.size(); ++channel) {
+        for (std::size_t chunk = 0; chunk < bases.chunks && first[channel] == kMissing; ++chunk)
+          first[channel] = bases.values[channel * bases.chunks + chunk];
+      }
+    } while (bases.chunks > 0 && std::find(first.begin(), first.end(), kMissing) != first.end());
     return first;
   }
 

@@ -34,6 +34,7 @@ constexpr std::size_t kMostRows = 1 << 25;                          // rows of a
 constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;       // all names and times
 constexpr std::uint64_t kMostTraceValues = std::uint64_t{1} << 34;  // values of one family
 constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;        // bases of one family
+constexpr std::size_t kBasesAtOnce = 1 << 17;                       // a megabyte
 constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // chunks of one family
 constexpr std::size_t kMostPairs = 1 << 14;                         // pairs of a snapshot: each is searched among all
 constexpr std::uint64_t kMostChunksOfAll = std::uint64_t{1} << 26;  // a month of a large node, all families together
@@ -808,12 +809,19 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::si
 }
 
 TraceReader::Bases TraceReader::read_bases(const Family& family) const {
+  return read_bases(family, 0, family.time_ns.size());
+}
+
+TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t first, std::size_t least) const {
   const Hdf5Access access;
   try {
     Bases bases;
     const std::lock_guard lock(impl_->reading);
     bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
-    bases.chunks = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
+    const std::size_t all = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
+    bases.first = std::min(first, all);
+    const std::size_t at_once = kBasesAtOnce / std::max<std::size_t>(family.channels.size(), 1);
+    bases.chunks = std::min(std::max(least, at_once), all - bases.first);
     if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be valid");
     bases.values.assign(family.channels.size() * bases.chunks, kMissing);
     if (!is_counted(family.spec.kind)) return bases;
@@ -822,16 +830,18 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
     const auto chunk = dataset.chunk();
     const hsize_t high = std::min<hsize_t>(family.channels.size(), dataset.extent()[0]);
     const hsize_t there = impl_->unclosed ? columns_within(dataset, high) : dataset.extent()[1];
-    const hsize_t wide = std::min<hsize_t>(bases.chunks, there);
+    const hsize_t end = std::min<hsize_t>(bases.first + bases.chunks, there);
     std::vector<unsigned char> bytes;
-    for (hsize_t row = 0; row < wide; row += chunk[1]) {
+    for (hsize_t column = bases.first / chunk[1] * chunk[1]; column < end; column += chunk[1]) {
+      const hsize_t from = std::max<hsize_t>(column, bases.first);
+      const std::size_t count = std::min(column + chunk[1], end) - from;
       for (hsize_t channel = 0; channel < high; channel += chunk[0]) {
-        const hsize_t offset[2] = {channel, row};
+        const hsize_t offset[2] = {channel, column};
         if (!dataset.read_chunk(offset, bytes)) continue;
-        const std::size_t count = std::min(chunk[1], wide - row);
         for (hsize_t c = 0; c < std::min(chunk[0], high - channel); ++c)
-          std::memcpy(&bases.values[(channel + c) * bases.chunks + row],
-                      bytes.data() + c * chunk[1] * sizeof(std::int64_t), count * sizeof(std::int64_t));
+          std::memcpy(&bases.values[(channel + c) * bases.chunks + from - bases.first],
+                      bytes.data() + (c * chunk[1] + from - column) * sizeof(std::int64_t),
+                      count * sizeof(std::int64_t));
       }
     }
     return bases;

@@ -79,12 +79,15 @@ class TraceReader {
   /// As the file has it, [channel][time] (not for float64 families), and the absolute value each chunk counts from.
   struct Bases {
     std::size_t rows_per_chunk = 1;
+    std::size_t first = 0;  // chunk
     std::size_t chunks = 0;
     std::vector<std::int64_t> values;  // [channel][chunk]
   };
   [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
   [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family, std::size_t first, std::size_t rows) const;
   [[nodiscard]] Bases read_bases(const Family& family) const;
+  /// The bases of `least` chunks from `first` on, and of the next ones as far as all fit into a megabyte.
+  [[nodiscard]] Bases read_bases(const Family& family, std::size_t first, std::size_t least) const;
 
  private:
   struct Impl;

@@ -46,7 +46,9 @@ ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono:
   }
   if (!child) return {.start_error = errno, .text = {}};
   pipe.write.close();
-  return hear_child(child, pipe.read, {.time = limit, .bytes = most});
+  ChildAnswer heard = hear_child(child, pipe.read, {.time = limit, .bytes = most});
+  if (!heard.complete) heard.text.clear();
+  return heard;
 }
 
 }  // namespace reveal

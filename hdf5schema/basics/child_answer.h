@@ -30,7 +30,8 @@ struct AnswerLimits {
 
 /// Forks: call it where no other thread holds a lock that `answer` needs. The child has none of our descriptors, and no
 /// standard streams. It is killed when its time is up or it writes more than `most` bytes, and left alone where it
-/// cannot be killed (a file system that does not answer).
+/// cannot be killed (a file system that does not answer). The text of an answer that is not complete is empty: half of
+/// one could pass for a whole one.
 [[nodiscard]] ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit,
                                       std::size_t most);
 

@@ -65,6 +65,16 @@ inline constexpr ConfigSection kConfigSections[] = {
      "the admins; never to an address from a file that a user can write."},
 };
 
+// Texts of keys that [run] and [slurm] share.
+inline constexpr std::string_view kHelpOfStackBudget =
+    "Limit of the cost of counting calls: percent of the cpu time of the measured processes on a node, on average; at "
+    "the start, a twentieth of a second may be spent in any case";
+inline constexpr std::string_view kHelpOfStackWithout =
+    "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none";
+inline constexpr std::string_view kHelpOfFasterReading =
+    "Read TCP connections, NUMA maps and places in Python programs up to ten times as often while the rates of many "
+    "counters are unlike before: at most 10 s at once, and a tenth of the recording in all";
+
 inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "output", ConfigForm::pattern, "",
      "Directory of the traces and the report; may contain Slurm's %j job, %x job name, %u user, %A array job, %a array "
@@ -84,17 +94,11 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Needs root, or CAP_BPF and CAP_PERFMON. A call takes one to two microseconds longer; functions for which that "
      "is more than .5 % of the cpu time (stack_budget) are counted in turns, so that it is no more on average. Also "
      "records, once a second, the line that each Python program executes; this part needs no privilege"},
-    {"run", "stack_budget", ConfigForm::number, "0.5",
-     "Limit of the cost of counting calls: percent of the cpu time of the measured processes, on average; at the "
-     "start, a twentieth of a second may be spent in any case",
-     "0.05", "5", "percent"},
-    {"run", "stack_without", ConfigForm::names, "",
-     "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},
+    {"run", "stack_budget", ConfigForm::number, "0.5", kHelpOfStackBudget, "0.05", "5", "percent"},
+    {"run", "stack_without", ConfigForm::names, "", kHelpOfStackWithout},
     {"run", "intervene", ConfigForm::truth, "true",
      "Let reveal change the running job where the site allows it ([intervention])"},
-    {"run", "faster_reading", ConfigForm::truth, "true",
-     "Read TCP connections, NUMA maps and places in Python programs up to ten times as often while the rates of many "
-     "counters are unlike before: at most 10 s at once, and a tenth of the recording in all"},
+    {"run", "faster_reading", ConfigForm::truth, "true", kHelpOfFasterReading},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
      "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",
@@ -147,15 +151,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "\"on\": in all jobs except those with --reveal=stack=off or REVEAL_STACK=off.\n"
      "\"never\": in no job",
      "", "", "ask on never"},
-    {"slurm", "stack_budget", ConfigForm::number, "0.5",
-     "Limit of the cost of counting calls: percent of the cpu time of the job's measured processes on a node, on "
-     "average; at the start, a twentieth of a second may be spent in any case",
-     "0.05", "5", "percent"},
-    {"slurm", "stack_without", ConfigForm::names, "",
-     "Functions whose calls are never counted, such as c10d.wait, or torch.* for all that begin so. Default: none"},
-    {"slurm", "faster_reading", ConfigForm::truth, "true",
-     "Read TCP connections, NUMA maps and places in Python programs up to ten times as often while the rates of many "
-     "counters are unlike before: at most 10 s at once, and a tenth of the recording in all"},
+    {"slurm", "stack_budget", ConfigForm::number, "0.5", kHelpOfStackBudget, "0.05", "5", "percent"},
+    {"slurm", "stack_without", ConfigForm::names, "", kHelpOfStackWithout},
+    {"slurm", "faster_reading", ConfigForm::truth, "true", kHelpOfFasterReading},
     {"slurm", "spool_max", ConfigForm::size, "2GB",
      "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",

@@ -250,10 +250,16 @@ void sync_directory(int folder, const fs::path& directory) {
 }
 
 void copy_over(const fs::path& from, int folder, const fs::path& directory, const std::string& name) {
+  copy_aside(from, folder, directory, name)->publish(Synced::content);
+}
+
+std::unique_ptr<NewFile> copy_aside(const fs::path& from, int folder, const fs::path& directory,
+                                    const std::string& name) {
   const Source source(from);
-  NewFile copy(folder, directory, name, hidden_name(name), source.mode());
-  fill(copy, source);
-  copy.publish(Synced::content);
+  auto copy = std::make_unique<NewFile>(folder, directory, name, hidden_name(name), source.mode());
+  fill(*copy, source);
+  copy->close(Synced::content);
+  return copy;
 }
 
 std::string copy_new(const fs::path& from, int folder, const fs::path& directory,

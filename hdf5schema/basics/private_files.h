@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,8 @@ class NewFile {
 
   [[nodiscard]] int descriptor() const noexcept { return file_; }
   void write(std::string_view content);
+  /// It is whole; publish() only has to name it then.
+  void close(Synced synced);
   void publish(Synced synced);
   /// The same with its content on the disk, under another name, and in place of no other file: false if there is one;
   /// then it can be tried again with another name.
@@ -64,7 +67,6 @@ class NewFile {
 
  private:
   void create(mode_t mode);
-  void close(Synced synced);
 
   std::string place_, name_, hidden_;
   Descriptor own_folder_;  // where it was opened here
@@ -86,6 +88,9 @@ void sync_directory(int folder, const std::filesystem::path& directory);
 /// is on the disk then, the name is after sync_directory(). Throws Error.
 void copy_over(const std::filesystem::path& from, int folder, const std::filesystem::path& directory,
                const std::string& name);
+/// The same, but its publish() still has to name it.
+[[nodiscard]] std::unique_ptr<NewFile> copy_aside(const std::filesystem::path& from, int folder,
+                                                  const std::filesystem::path& directory, const std::string& name);
 /// The same in place of no other file: under the first of the names `name(1)`, `name(2)`, ... that is free. Returns
 /// that name.
 [[nodiscard]] std::string copy_new(const std::filesystem::path& from, int folder,

@@ -47,7 +47,7 @@ constexpr std::size_t kTimelinePoints = 1200;
 constexpr std::size_t kTimelineChannels = 8;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
-constexpr std::size_t kFewTimelinePoints = 60;   // points of a node without a finding that is not among the first
+constexpr std::size_t kFewTimelinePoints = 120;  // points of a node without a finding that is not among the first
 constexpr std::size_t kNodesWithAllTrends = 64;  // first nodes of a job
 
 /// The channel itself, or the sum over all instances where the evidence is about the whole node.
@@ -283,7 +283,8 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   Report& part = summary.part;
   const bool reported = std::any_of(part.findings.begin(), part.findings.end(),
                                     [](const Finding& finding) { return finding.severity >= Severity::notice; });
-  if (!reported && index >= kMostTimelines) {
+  // The nodes before this one have as many lines.
+  if (!reported && index * part.timeline.size() >= kMostTimelines) {
     for (TimelineChannel& line : part.timeline) downsample(line, kFewTimelinePoints);
   }
   const std::size_t stride = (nodes.size() + kNodesWithAllTrends - 1) / kNodesWithAllTrends;

@@ -297,12 +297,10 @@ class Move {
       const fs::path result = file.from.parent_path() / summary_name(file.from);
       std::error_code none;
       if (!fs::exists(result, none)) continue;
-      const bool thinned = file_of_spool(file.from).bytes != file.copied.bytes;
-      const std::string hidden = "." + file.name + ".thinner";
-      if (thinned) copy_over(file.from, to_.folder, to_.directory, hidden);
+      const bool is_thinned = file_of_spool(file.from).bytes != file.copied.bytes;
+      const auto thinned = is_thinned ? copy_aside(file.from, to_.folder, to_.directory, file.name) : nullptr;
       summary(result);
-      if (thinned && ::renameat(to_.folder, hidden.c_str(), to_.folder, file.name.c_str()) != 0)
-        throw system_error((to_.directory / file.name).string(), errno);
+      if (thinned) thinned->publish(Synced::content);
     }
   }
 

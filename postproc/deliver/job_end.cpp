@@ -127,7 +127,9 @@ class EndOfNode {
   }
 
  private:
-  /// While Slurm still knows the job. Only one node does it, once.
+  /// While Slurm still knows the job, and before the epilog is let go: the site's own one, which comes next, may kill
+  /// the user's processes. The plugin waits no longer for a slow controller than its epilog_seconds. Only one node does
+  /// it, once.
   void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) {
     if (!delivery.submits_job || std::exchange(submitted_, true)) return;
     const ReportJobCommand command{.program = own_path().string(),

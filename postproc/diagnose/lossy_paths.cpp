@@ -168,10 +168,12 @@ std::optional<double> share_of_job(const RuleContext& context, Interval at, std:
   double of_job = 0;
   double least_counted = 1;
   for (const Path& path : paths) {
-    of_job += path.excess();
-    least_counted = std::min(least_counted, path.counted);
+    // A path of which hardly anything was counted may have lost all that it carried.
+    const bool is_known = path.counted >= kLeastPart;
+    of_job += is_known ? path.excess() : path.traffic;
+    if (is_known) least_counted = std::min(least_counted, path.counted);
   }
-  if (!counted || least_counted < kLeastPart || !(lost * least_counted >= kLeastLost)) return std::nullopt;
+  if (!counted || !(lost * least_counted >= kLeastLost)) return std::nullopt;
   return std::min(1.0, of_job * late_seconds(context, at) / lost);
 }
 

@@ -38,8 +38,9 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
 /// Not between nodes, and nothing is lost there.
 [[nodiscard]] bool is_loopback(std::string_view address);
 
-/// Returns the part of `excess` that the job's own connections lost (between 0 and 1); nothing where they were not
-/// measured, or the loss is too small for those that were.
+/// Returns the part of `excess` that the job's own connections lost (between 0 and 1), at most: a peer of which too
+/// little was counted may have lost all of its segments. Nothing where they were not measured, or the loss is too small
+/// for those that were.
 [[nodiscard]] std::optional<double> share_of_job(const RuleContext& context, Interval at,
                                                  std::span<const Interval> unusual, LossDirection direction,
                                                  double excess);

@@ -155,9 +155,10 @@ bool LiveTrace::worth_opening(Time now) {
   if (now < next_open_) return false;
   std::error_code error;
   const auto written = std::filesystem::last_write_time(part_, error);
-  if (error || written == written_) return false;
+  if (error || (written == written_ && !again_)) return false;
   if (opened_ && answered_ && !rows_.rows_wait() && !rows_.names_missing()) return false;
   next_open_ = now + kOpenPeriod;
+  again_ = written != written_;
   written_ = written;
   return true;
 }

@@ -79,6 +79,7 @@ class LiveTrace {
   LiveState state_ = LiveState::waiting;
   std::string problem_;
   std::filesystem::file_time_type written_{};  // the .part's when it was read last; its size is reserved in advance
+  bool again_ = false;  // that flush may not have been over, and its end need not change the time: a tick has 4 ms
   std::vector<Event> process_events_;
   std::vector<Event> collective_events_;
   std::int64_t events_until_ns_ = 0;  // monotonic; later ones were not flushed yet

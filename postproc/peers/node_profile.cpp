@@ -139,6 +139,11 @@ Values whole_node(const Telemetry& telemetry, const Group& group, double factor)
   return total;
 }
 
+void clear_trend(ProfileChannel& channel) {
+  channel.sparkline.clear();
+  channel.low = channel.high = 0;
+}
+
 /// Shapes one node's series into channels of its profile.
 class Shaper {
  public:
@@ -193,7 +198,7 @@ class Shaper {
     std::vector<ProfileChannel> kept;
     for (std::size_t i = 0; i < lively_.size(); ++i) {
       ProfileChannel& channel = profile_.channels[lively_[i].second];
-      if (i >= kMostSparklines) channel.sparkline.clear();
+      if (i >= kMostSparklines) clear_trend(channel);
       if (i < kMostProfiled) kept.push_back(std::move(channel));
     }
     profile_.channels_left_out = lively_.size() - kept.size();
@@ -248,16 +253,18 @@ class Shaper {
     if (sorted.empty()) return;
     std::sort(sorted.begin(), sorted.end());
     const auto cut = static_cast<std::size_t>(kCut * static_cast<double>(sorted.size()));
-    channel.low = four_digits(sorted[cut]);
-    channel.high = four_digits(sorted[sorted.size() - 1 - cut]);
-    const double range = channel.high - channel.low;
+    const double low = four_digits(sorted[cut]);
+    const double high = four_digits(sorted[sorted.size() - 1 - cut]);
+    const double range = high - low;
     if (!(range > 0)) return;
+    channel.low = low;
+    channel.high = high;
     for (const double point : points) {
       if (std::isnan(point)) {
         channel.sparkline += kNoLevel;
         continue;
       }
-      const double level = std::clamp((point - channel.low) / range, 0.0, 1.0) * (kSparklineLevels - 1);
+      const double level = std::clamp((point - low) / range, 0.0, 1.0) * (kSparklineLevels - 1);
       channel.sparkline += static_cast<char>(kFirstLevel + std::lround(level));
     }
   }
@@ -585,9 +592,7 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
 
 void keep_trends_of(const std::set<std::string>& channels, NodeProfile& profile) {
   for (ProfileChannel& channel : profile.channels) {
-    if (channels.contains(channel.name)) continue;
-    channel.sparkline.clear();
-    channel.low = channel.high = 0;
+    if (!channels.contains(channel.name)) clear_trend(channel);
   }
   profile.all_trends = false;
 }

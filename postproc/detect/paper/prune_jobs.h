@@ -1,6 +1,7 @@
 // `reveal prune`: from recorded jobs to the file of metrics that the next ones record.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct PruneOptions {
   std::filesystem::path out;
   double threshold = kPaperCorrelation;
   RetainedMetrics::Unmoved unmoved = RetainedMetrics::Unmoved::kept;
+  std::size_t values_at_once = 25'000'000;  // half an hour of 1,400 channels; up to twice as many are held
 };
 
 struct PruneResult {

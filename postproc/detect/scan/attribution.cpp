@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "postproc/numerics/present_values.h"
 
@@ -14,7 +15,6 @@ namespace {
 constexpr double kSameEvidence = 0.98;  // |r| above which two series are one piece of evidence
 constexpr std::size_t kPerSubsystem = 8;
 constexpr double kCloseSecond = 0.6;
-constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self) + 1;
 
 const char* feature_name(SeriesForm form, Kind kind) {
   switch (form) {
@@ -34,8 +34,8 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return std::abs(z[a]) > std::abs(z[b]); });
 
-  std::array<std::vector<std::size_t>, kSubsystems> chosen;
-  std::array<double, kSubsystems> sum{};
+  std::array<std::vector<std::size_t>, kSubsystemCount> chosen;
+  std::array<double, kSubsystemCount> sum{};
   for (const std::size_t i : order) {
     const auto subsystem = static_cast<std::size_t>(input.series[i].subsystem);
     std::vector<std::size_t>& mine = chosen[subsystem];
@@ -45,14 +45,7 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
     mine.push_back(i);
     sum[subsystem] += std::abs(z[i]);
   }
-  const auto first = static_cast<std::size_t>(std::max_element(sum.begin(), sum.end()) - sum.begin());
-  result.subsystem = result.second_subsystem = static_cast<Subsystem>(first);
-  double runner_up = kCloseSecond * sum[first];
-  for (std::size_t s = 0; s < kSubsystems; ++s) {
-    if (s == first || sum[s] <= runner_up) continue;
-    runner_up = sum[s];
-    result.second_subsystem = static_cast<Subsystem>(s);
-  }
+  std::tie(result.subsystem, result.second_subsystem) = leading_subsystems(sum);
 }
 
 }  // namespace
@@ -113,6 +106,18 @@ void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end,
     reason.observed = inside.mean() / per;  // NaN where nothing was measured
     reason.expected = (before.sum + after.sum) / static_cast<double>(before.present + after.present) / per;
   }
+}
+
+std::pair<Subsystem, Subsystem> leading_subsystems(const std::array<double, kSubsystemCount>& shares) {
+  const auto first = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+  std::size_t second = first;
+  double runner_up = kCloseSecond * shares[first];
+  for (std::size_t s = 0; s < kSubsystemCount; ++s) {
+    if (s == first || shares[s] <= runner_up) continue;
+    runner_up = shares[s];
+    second = s;
+  }
+  return {static_cast<Subsystem>(first), static_cast<Subsystem>(second)};
 }
 
 void sort_by_share(std::vector<Reason>& reasons) {

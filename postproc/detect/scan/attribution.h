@@ -2,8 +2,10 @@
 // left out of detection as near copies: the copy may carry the name that explains.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "postproc/detect/episode.h"
@@ -35,6 +37,11 @@ struct Attribution {
 
 /// Sets Reason::observed and expected from the telemetry: means inside and outside, counters per second.
 void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::span<Reason> reasons);
+
+inline constexpr std::size_t kSubsystemCount = static_cast<std::size_t>(Subsystem::self) + 1;
+
+/// The subsystem with the largest share, and the largest of the others if it is close; else the first one again.
+[[nodiscard]] std::pair<Subsystem, Subsystem> leading_subsystems(const std::array<double, kSubsystemCount>& shares);
 
 /// Turns evidence per channel into shares and sorts by them; ties keep the channels' order.
 void sort_by_share(std::vector<Reason>& reasons);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <tuple>
 #include <utility>
 
 #include "postproc/detect/scan/attribution.h"
@@ -25,7 +26,6 @@ constexpr RunRule kStrongRun{Tier::strong, 3, 4.0 / 7, 0.6};
 constexpr RunRule kWeakRun{Tier::weak, 2, 8.0 / 7, 0};
 constexpr std::size_t kMaxThresholds = 2000;
 constexpr std::size_t kReasonsPerSubsystem = 10;
-constexpr double kCloseRunnerUp = 0.6;
 constexpr double kDaySeconds = 86400;
 constexpr double kHysteresis = 0.35;  // a run goes on while windows stay above this share of the threshold
 
@@ -90,21 +90,13 @@ std::vector<Reason> reasons_of(const WindowRanking& ranking, const WindowRun& ru
 
 /// Names the subsystem with the largest share of its ten first channels together, and a close second one.
 void name_subsystems(const Telemetry& telemetry, Episode& episode) {
-  constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self) + 1;
-  std::array<double, kSubsystems> share{};
-  std::array<std::size_t, kSubsystems> seen{};
+  std::array<double, kSubsystemCount> share{};
+  std::array<std::size_t, kSubsystemCount> seen{};
   for (const Reason& reason : episode.reasons) {
     const auto subsystem = static_cast<std::size_t>(telemetry.channels[reason.channel].subsystem);
     if (seen[subsystem]++ < kReasonsPerSubsystem) share[subsystem] += reason.share;
   }
-  const auto first = std::max_element(share.begin(), share.end());
-  episode.subsystem = episode.second_subsystem = static_cast<Subsystem>(first - share.begin());
-  double runner_up = kCloseRunnerUp * *first;
-  for (std::size_t s = 0; s < kSubsystems; ++s) {
-    if (share.begin() + static_cast<std::ptrdiff_t>(s) == first || share[s] <= runner_up) continue;
-    runner_up = share[s];
-    episode.second_subsystem = static_cast<Subsystem>(s);
-  }
+  std::tie(episode.subsystem, episode.second_subsystem) = leading_subsystems(share);
 }
 
 }  // namespace

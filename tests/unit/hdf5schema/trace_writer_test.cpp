@@ -257,6 +257,46 @@ TEST(TraceWriter, TakesNewChannelsWhileItRecords) {
   EXPECT_EQ(levels[200], 200.0);
 }
 
+TEST(TraceWriter, KeepsTheCountsOfMoreChannelsAndChunksThanAreReadAtOnce) {
+  constexpr std::size_t kChannels = 3000;
+  constexpr std::size_t kRows = 60;
+  const auto count_of = [](std::size_t channel, std::size_t row) {
+    return static_cast<std::int64_t>(1000 * channel + row * (channel % 7));
+  };
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  const auto id = writer.add_family(counter_family("memory/vmstat", std::chrono::seconds(10)));
+  for (std::size_t i = 0; i < kChannels; ++i) writer.add_channel(id, {.metric = "c" + std::to_string(i)});
+  writer.start();
+  std::vector<std::int64_t> values(kChannels);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t i = 0; i < kChannels; ++i) values[i] = count_of(i, row);
+    const std::int64_t time = kBegin + static_cast<std::int64_t>(row) * 100 * kTick;
+    EXPECT_TRUE(writer.append_row(id, time, values));
+    wait_until_flushed(writer, time);
+  }
+  const auto check = [&](const std::filesystem::path& trace) {
+    const TraceReader reader(trace);
+    const TraceReader::Family& family = family_of(reader, "memory/vmstat");
+    const std::vector<std::int64_t> absolute = reader.read_absolute(family);
+    ASSERT_EQ(absolute.size(), kChannels * kRows);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, kChannels - 1}) {
+      for (std::size_t row = 1; row < kRows; ++row) EXPECT_EQ(absolute[i * kRows + row], count_of(i, row)) << i;
+    }
+    const TraceReader::Bases all = reader.read_bases(family);
+    const TraceReader::Bases last = reader.read_bases(family, all.chunks - 1, 1);
+    EXPECT_EQ(last.first, all.chunks - 1);
+    ASSERT_EQ(last.chunks, 1U);
+    for (std::size_t i = 0; i < kChannels; ++i) EXPECT_EQ(last.values[i], all.values[(i + 1) * all.chunks - 1]) << i;
+    EXPECT_EQ(reader.read_bases(family, all.chunks, 1).chunks, 0U);
+  };
+  check(path.string() + ".part");
+  writer.close();
+  EXPECT_EQ(writer.status().rows_lost, 0U);
+  check(path);
+}
+
 TEST(TraceWriter, KeepsSlowAndFastFamiliesOnAxesOfTheirOwn) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "t.h5";

@@ -52,7 +52,9 @@ TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
   const ChildAnswer whole = query_child([&] { return large; }, 60s, 2 << 20);
   EXPECT_TRUE(whole.complete);
   EXPECT_EQ(whole.text, large);
-  EXPECT_FALSE(query_child([&] { return large; }, 60s, 1000).complete) << "too much";
+  const ChildAnswer cut = query_child([&] { return large; }, 60s, 1000);
+  EXPECT_FALSE(cut.complete) << "too much";
+  EXPECT_EQ(cut.text, "");
   EXPECT_FALSE(query_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
 }
 

@@ -133,7 +133,7 @@ TEST(Summary, IsSmallOnANodeOfAThousand) {
   EXPECT_EQ(summary.expected_nodes, "n[0001-1000]");
   EXPECT_FALSE(summary.profile.all_trends);
   EXPECT_LT(zlib_text(render_summary(summary)).size(), 20'000U);
-  for (const TimelineChannel& line : summary.part.timeline) EXPECT_LE(line.values.size(), 60U) << line.name;
+  for (const TimelineChannel& line : summary.part.timeline) EXPECT_LE(line.values.size(), 120U) << line.name;
   ASSERT_NE(summary.profile.find(kOwnTime), nullptr);
   EXPECT_FALSE(summary.profile.find(kOwnTime)->sparkline.empty()) << "it tells which node the others wait for";
   ASSERT_NE(summary.profile.find("process.read_by_calls"), nullptr);
@@ -143,6 +143,18 @@ TEST(Summary, IsSmallOnANodeOfAThousand) {
   EXPECT_TRUE(summary.profile.find("cpu.user")->sparkline.empty());
   one.telemetry.node = one.header.node = "n0001";
   EXPECT_FALSE(analyse(one, {}).profile.find("cpu.user")->sparkline.empty()) << "one of sixteen has them all";
+}
+
+TEST(Summary, KeepsAllPointsOfTheLinesThatTheReportOfItsJobDraws) {
+  NodeTrace one = trace("n01", 240);
+  one.begin = {{"job.nodelist", "n[01-12]"}};
+  const NodeSummary first = analyse(one, {});
+  ASSERT_GE(first.part.timeline.size(), 2U) << "so that the first six nodes have twelve";
+  EXPECT_EQ(first.part.timeline.front().values.size(), 1200U);
+  one.telemetry.node = one.header.node = "n12";
+  const NodeSummary last = analyse(one, {});
+  ASSERT_EQ(last.part.timeline.size(), first.part.timeline.size());
+  for (const TimelineChannel& line : last.part.timeline) EXPECT_LE(line.values.size(), 120U) << line.name;
 }
 
 TEST(Summary, RefusesWhatIsNotOne) {

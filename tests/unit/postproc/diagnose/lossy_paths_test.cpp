@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "rule_recording.h"
@@ -17,6 +18,12 @@ RuleRecording& add_peer(RuleRecording& node, const std::string& address, double 
       .counter("tcp.peer.segments_received", address, RuleRecording::always(1000));
   if (percent < 100) node.gauge("tcp.peer.coverage", address, RuleRecording::always(percent));
   return node;
+}
+
+std::optional<double> share(const RuleRecording& node) {
+  const RuleContext::Node recorded{node.telemetry, node.detection, node.begin, node.end, node.events};
+  const RuleContext context(*find_rule("net.tcp_retrans_fault"), recorded, {}, {});
+  return share_of_job(context, {500, 650}, {}, LossDirection::received, kLost);
 }
 
 Finding located(const RuleRecording& node) {
@@ -60,6 +67,19 @@ TEST(LossyPaths, AreAllOfTheCountedOnesWhereTheseAreAlike) {
   EXPECT_EQ(located(node).sentence,
             " The job's losses came from both counted peer addresses: if these belong to several nodes, the link of n2 "
             "loses packets. Too few segments of 10.0.0.9 were counted to compare it.");
+}
+
+TEST(LossyPaths, HadNoMoreOfTheLossesThanThePeersThatWereHardlyCountedMayHaveCarried) {
+  RuleRecording node;
+  add_peer(node, "10.0.0.1", 0.1);
+  EXPECT_LT(share(node).value_or(1), 0.01);
+  node.counter("tcp.peer.out_of_order", "10.0.0.9", RuleRecording::always(0))
+      .counter("tcp.peer.segments_received", "10.0.0.9", RuleRecording::always(1))
+      .gauge("tcp.peer.coverage", "10.0.0.9", RuleRecording::always(4));
+  ASSERT_TRUE(share(node).has_value());
+  EXPECT_NEAR(*share(node), 0.14, 0.005) << "25 segments a second, for 17 s, of 3,000";
+  add_peer(node, "10.0.0.3", 0.1, 4);
+  EXPECT_EQ(share(node), 1) << "its segments were more than the node lost";
 }
 
 }  // namespace

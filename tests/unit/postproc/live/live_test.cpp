@@ -543,6 +543,22 @@ TEST(LiveTrace, FollowsFlushesToTheEnd) {
   EXPECT_EQ(std::count(values.begin(), values.end(), 3.0), 249);
 }
 
+TEST(LiveTrace, ReadsTheRestOfAFlushThatLeavesTheTimeOfTheFileAsItWas) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  const std::filesystem::path part = path.string() + ".part";
+  std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
+  GrowingTrace trace(path);
+  trace.grow_to(100);
+  const auto written = std::filesystem::last_write_time(part);
+  LiveTrace live(path, kLiveBlock);
+  live.poll(now);
+  trace.grow_to(200);
+  std::filesystem::last_write_time(part, written);
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 199 * kTick);
+}
+
 TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "n01.h5";

@@ -695,6 +695,23 @@ TEST(PeersProfile, KeepsNoDigitsOfBlocksBelowTheirNoise) {
   EXPECT_EQ(profile.find("noisy")->mean, 1328);
 }
 
+TEST(PeersProfile, KeepsTheEndsOfALineOnlyWhereItKeepsTheLine) {
+  Telemetry telemetry;
+  telemetry.node = "n1";
+  telemetry.begin_utc_ns = 1'700'000'000'000'000'000;
+  telemetry.samples = 160;
+  for (std::size_t c = 0; c < 200; ++c) {
+    telemetry.channels.push_back({.metric = "m" + std::to_string(c), .unit = Unit::hertz});
+    for (std::size_t t = 0; t < 160; ++t) telemetry.values.push_back(1 + static_cast<double>(t % (c + 2)));
+  }
+  std::size_t lines = 0;
+  for (const ProfileChannel& one : profile_of(telemetry, {}).channels) {
+    EXPECT_EQ(one.sparkline.empty(), one.low == one.high) << one.name;
+    lines += one.sparkline.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(lines, 150U);
+}
+
 TEST(PeersProfile, RefusesWhatIsNone) {
   SpmdJob job;
   job.nodes = 1;
