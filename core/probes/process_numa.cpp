@@ -16,7 +16,6 @@
 namespace reveal::probe::process_numa {
 namespace {
 
-constexpr std::int64_t kPeriod = 10'000'000'000;    // so that a job of half a minute is read when it has its memory
 constexpr std::int64_t kLongestWalk = 250'000'000;  // longest read of one process
 constexpr double kShare = 0.001;                    // share of a core, over time
 // Before any walk was seen: cold page structures. Huge pages make it far less.
@@ -125,7 +124,7 @@ class PlacementProbe final : public Probe {
       bytes_.commit();
       walks_.commit();
     }
-    if (context_.sink.now() >= (context_.is_faster() ? paced_ns_ : next_ns_)) ask();
+    if (child_.is_due() && child_.state() != AskedChild::State::busy) ask();
   }
 
   [[nodiscard]] std::string caveat() const override { return child_.gaps(); }
@@ -158,7 +157,6 @@ class PlacementProbe final : public Probe {
                           std::to_string(left_out) + " processes are too large to walk within the budget");
     }
     child_.ask(request_);
-    next_ns_ = context_.sink.now() + kPeriod;
   }
 
   void take(std::string_view answer) {
@@ -166,10 +164,7 @@ class PlacementProbe final : public Probe {
     std::int64_t total = 0;
     std::string_view line;
     while (next_line(answer, line)) total = std::min(total + std::min(take_process(line), kLongest), kLongest);
-    if (total == 0) return;
-    const auto pause = static_cast<std::int64_t>(static_cast<double>(total) / kShare);
-    paced_ns_ = context_.sink.now() + pause;
-    next_ns_ = context_.sink.now() + std::max(kPeriod, pause);
+    if (total > 0) child_.pause(static_cast<double>(total) / kShare);
   }
 
   std::int64_t take_process(std::string_view line) {
@@ -215,8 +210,6 @@ class PlacementProbe final : public Probe {
   std::vector<std::int64_t> asked_;  // resident bytes by slot; 0: not requested
   std::vector<Place> places_;
   double cost_ = kFirstGuess;
-  std::int64_t next_ns_ = 0;
-  std::int64_t paced_ns_ = 0;  // not before, also if something is unusual
   bool reported_ = false;
 };
 
@@ -232,7 +225,7 @@ std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
 
 const RegisteredProbe entry{{.name = "process_numa",
                              .help = "Memory of the job's main processes by NUMA node (every 10 s)",
-                             .period = 10s,
+                             .period = 10s,  // a job of half a minute, too, is read when it has its memory
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_placement,
