@@ -114,7 +114,18 @@ void set_cost(const RuleContext& context, const std::string& cpu, Finding& findi
   finding.runner_up = {"irq.imbalance", cost};
 }
 
-std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
+/// The card without the vectors that served nothing in the job: the kernel moves a vector with its next interrupt, and
+/// until then shows it on the cpu that it had before.
+Card used(const RuleContext& context, Card card) {
+  std::erase_if(card.vectors, [&](const CardVector& vector) {
+    const auto rates = served(context, {.device = card.device, .numa_node = card.numa_node, .vectors = {vector}});
+    return !rates.empty() && sum_of(rates) == 0;
+  });
+  return card;
+}
+
+std::optional<Finding> crowded(const RuleContext& context, const Card& all_vectors) {
+  const Card card = context.without_job() ? all_vectors : used(context, all_vectors);
   if (static_cast<double>(card.vectors.size()) < context.threshold("min_vectors") || is_steered(context, card)) {
     return std::nullopt;
   }
@@ -136,9 +147,10 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
                                            static_cast<double>(card.vectors.size()), std::nullopt, "count"));
   if (measured)
     finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", rate, std::nullopt, "count/s"));
-  finding.sentence = fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {}{}.",
-                                 context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card),
-                                 measured ? " (" + quantity(rate, "count/s") + ")" : "");
+  finding.sentence = fmt::format(
+      "irqbalance is not running on {}, and cpu{} serves all {} {}interrupt vectors of {}{}.", context.telemetry.node,
+      *cpu, card.vectors.size(), card.vectors.size() < all_vectors.vectors.size() ? "used " : "", name_of_card(card),
+      measured ? " (" + quantity(rate, "count/s") + ")" : "");
   return finding;
 }
 
