@@ -91,7 +91,7 @@ TEST(RuleBalanceService, LeavesOutVectorsThatServedNothing) {
   R node = node_with({5, 5, 5, 5});
   node.counter("irq.45", "cpu1", R::always(0));
   node.begin.emplace_back("irq.45.device", "0000:81:00.0 net eth2, infiniband mlx5_0");
-  node.begin.emplace_back("irq.45.effective", "1");  // its mask is 5, and takes effect with the next interrupt
+  node.begin.emplace_back("irq.45.effective", "1");  // a mask of 5 takes effect with the next interrupt
   const auto found = node.findings("irq.balance_service_off");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("cpu5 serves all 4 used interrupt vectors of eth2"), std::string::npos)
