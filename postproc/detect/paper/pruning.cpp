@@ -77,7 +77,7 @@ class ChannelCourse {
   double high_ = -std::numeric_limits<double>::infinity();
   double present_ = 0;
   double mean_ = 0;
-  double squares_ = 0;  // of the distances from the mean
+  double squares_ = 0;  // sum of the squared distances from the mean
 };
 
 /// A part of a telemetry.
