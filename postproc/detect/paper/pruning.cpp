@@ -57,7 +57,7 @@ class ChannelCourse {
   }
 
  private:
-  /// The first piece repeats a pattern, or none of them does.
+  /// Keeps the pattern that the first piece repeats, as long as the others repeat it, too.
   void note_pattern(std::span<const double> values, bool constant) {
     if (samples_ == 0 && !constant) {
       if (const auto period = exact_period(values))
