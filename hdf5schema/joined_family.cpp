@@ -92,7 +92,7 @@ void JoinedFamily::read(std::size_t first, std::size_t count, std::vector<double
   });
 }
 
-/// All of a trace of weeks would be hundreds of megabytes.
+/// Keeps only the bases read last: those of weeks are hundreds of megabytes.
 void JoinedFamily::Piece::read_bases(std::size_t first, std::size_t count) const {
   if (first >= bases.first && first + count <= bases.first + bases.chunks) return;
   bases = reader->read_bases(*family, first, count);

@@ -819,10 +819,10 @@ TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t fir
     const std::lock_guard lock(impl_->reading);
     bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
     const std::size_t all = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
+    if (all > 0 && family.channels.size() > kMostBases / all) throw Error("is too large to be valid");
     bases.first = std::min(first, all);
     const std::size_t at_once = kBasesAtOnce / std::max<std::size_t>(family.channels.size(), 1);
     bases.chunks = std::min(std::max(least, at_once), all - bases.first);
-    if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be valid");
     bases.values.assign(family.channels.size() * bases.chunks, kMissing);
     if (!is_counted(family.spec.kind)) return bases;
     const CheckedDataset dataset(impl_->file, family.spec.path + "_base");
@@ -831,6 +831,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t fir
     const hsize_t high = std::min<hsize_t>(family.channels.size(), dataset.extent()[0]);
     const hsize_t there = impl_->unclosed ? columns_within(dataset, high) : dataset.extent()[1];
     const hsize_t end = std::min<hsize_t>(bases.first + bases.chunks, there);
+    if (end <= bases.first) return bases;
     std::vector<unsigned char> bytes;
     for (hsize_t column = bases.first / chunk[1] * chunk[1]; column < end; column += chunk[1]) {
       const hsize_t from = std::max<hsize_t>(column, bases.first);

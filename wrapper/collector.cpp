@@ -133,7 +133,7 @@ RunNames names_of_run(const RunSettings& settings, std::span<const std::string> 
   const ChildAnswer answer = query_child(
       [&] { return run_key(command) + '\0' + name_beside_command(command, environment); }, kNamesLimit, kLongest);
   const std::size_t end_of_key = answer.text.find('\0');
-  if (!answer.complete || end_of_key == std::string::npos) return {{}, environment("SLURM_JOB_NAME")};
+  if (end_of_key == std::string::npos) return {{}, environment("SLURM_JOB_NAME")};
   return {answer.text.substr(0, end_of_key), answer.text.substr(end_of_key + 1)};
 }
 

@@ -151,7 +151,7 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
       },
       limit, kLongest);
   if (answer.start_error != 0) throw system_error(path, answer.start_error);
-  if (!answer.complete || answer.text.empty()) {
+  if (answer.text.empty()) {
     throw Error(path + ": the file system did not answer within " + std::to_string(limit.count()) + " ms");
   }
   const std::string said = answer.text.substr(1);

@@ -36,8 +36,7 @@ std::string exported_topology(const std::string& root) {
 // In a child, because hwloc keeps megabytes, may load a library that hangs, and prints a banner about problems. It runs
 // before any thread is started.
 std::string discover(const std::string& root) {
-  ChildAnswer answer = query_child([&root] { return exported_topology(root); }, kLimit, kLargestExport);
-  return answer.complete ? std::move(answer.text) : std::string();
+  return query_child([&root] { return exported_topology(root); }, kLimit, kLargestExport).text;
 }
 
 // Without it hwloc takes the topology from somewhere else.

@@ -62,6 +62,11 @@ std::string hidden_name(const std::string& name) {
   return "." + name + ".delivering";
 }
 
+/// No other process takes it for one that was left behind.
+std::string hidden_name_of_process(const std::string& name) {
+  return "." + name + "." + std::to_string(::getpid()) + ".tmp";
+}
+
 void copy_and_sync(const fs::path& from, const fs::path& to) {
   const Source source(from);
   NewFile copy(to.parent_path(), to.filename(), hidden_name(to.filename()), source.mode());
@@ -233,7 +238,7 @@ void publish_file(const fs::path& directory, const std::string& name, std::strin
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
   if (status.st_uid != ::geteuid())
     throw Error((directory / name).string() + ": not written, the directory belongs to another user");
-  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", mode);
+  NewFile file(directory, name, hidden_name_of_process(name), mode);
   ::fchmod(file.descriptor(), mode);  // whatever the umask
   file.write(content);
   file.publish(synced);
@@ -256,7 +261,7 @@ void copy_over(const fs::path& from, int folder, const fs::path& directory, cons
 std::unique_ptr<NewFile> copy_aside(const fs::path& from, int folder, const fs::path& directory,
                                     const std::string& name) {
   const Source source(from);
-  auto copy = std::make_unique<NewFile>(folder, directory, name, hidden_name(name), source.mode());
+  auto copy = std::make_unique<NewFile>(folder, directory, name, hidden_name_of_process(name), source.mode());
   fill(*copy, source);
   copy->close(Synced::content);
   return copy;

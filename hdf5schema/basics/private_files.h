@@ -88,7 +88,7 @@ void sync_directory(int folder, const std::filesystem::path& directory);
 /// is on the disk then, the name is after sync_directory(). Throws Error.
 void copy_over(const std::filesystem::path& from, int folder, const std::filesystem::path& directory,
                const std::string& name);
-/// The same, but its publish() still has to name it.
+/// The same without the last step: publish() names it. Meanwhile, other processes may bring files of that name.
 [[nodiscard]] std::unique_ptr<NewFile> copy_aside(const std::filesystem::path& from, int folder,
                                                   const std::filesystem::path& directory, const std::string& name);
 /// The same in place of no other file: under the first of the names `name(1)`, `name(2)`, ... that is free. Returns

@@ -283,8 +283,8 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   Report& part = summary.part;
   const bool reported = std::any_of(part.findings.begin(), part.findings.end(),
                                     [](const Finding& finding) { return finding.severity >= Severity::notice; });
-  // The nodes before this one have as many lines.
-  if (!reported && index * part.timeline.size() >= kMostTimelines) {
+  // A finding of the merge may name any node, and draws its lines first: those of small jobs stay whole.
+  if (!reported && index >= kMostTimelines) {
     for (TimelineChannel& line : part.timeline) downsample(line, kFewTimelinePoints);
   }
   const std::size_t stride = (nodes.size() + kNodesWithAllTrends - 1) / kNodesWithAllTrends;

@@ -166,14 +166,18 @@ std::optional<double> share_of_job(const RuleContext& context, Interval at, std:
     return !std::isnan(mean_inside(path.lost.values, {at.begin, context.telemetry.samples}));
   });
   double of_job = 0;
-  double least_counted = 1;
+  std::optional<double> least_counted;
   for (const Path& path : paths) {
-    // A path of which hardly anything was counted may have lost all that it carried.
-    const bool is_known = path.counted >= kLeastPart;
-    of_job += is_known ? path.excess() : path.traffic;
-    if (is_known) least_counted = std::min(least_counted, path.counted);
+    if (path.counted >= kLeastPart) {
+      of_job += path.excess();
+      least_counted = std::min(least_counted.value_or(1), path.counted);
+    } else if (path.traffic > 0) {
+      of_job += path.traffic;  // it may have lost all that it carried
+    } else {
+      return std::nullopt;
+    }
   }
-  if (!counted || !(lost * least_counted >= kLeastLost)) return std::nullopt;
+  if (!counted || !least_counted || !(lost * *least_counted >= kLeastLost)) return std::nullopt;
   return std::min(1.0, of_job * late_seconds(context, at) / lost);
 }
 

@@ -39,8 +39,8 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
 [[nodiscard]] bool is_loopback(std::string_view address);
 
 /// Returns the part of `excess` that the job's own connections lost (between 0 and 1), at most: a peer of which too
-/// little was counted may have lost all of its segments. Nothing where they were not measured, or the loss is too small
-/// for those that were.
+/// little was counted may have lost all of its segments. Nothing where they were not measured, the segments of such a
+/// peer were not, no peer was counted well, or the loss is too small for those that were.
 [[nodiscard]] std::optional<double> share_of_job(const RuleContext& context, Interval at,
                                                  std::span<const Interval> unusual, LossDirection direction,
                                                  double excess);

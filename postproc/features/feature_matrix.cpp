@@ -104,10 +104,10 @@ FeatureMatrix standardise(FeatureMatrix matrix) {
   return matrix;
 }
 
-bool is_static_or_periodic(std::span<const double> values) {
+std::optional<std::size_t> exact_period(std::span<const double> values) {
   // The prefix function of Knuth, Morris and Pratt: the shortest exact period in linear time.
   const std::size_t n = values.size();
-  if (n == 0) return true;
+  if (n == 0) return std::nullopt;
   std::vector<std::size_t> border(n);
   for (std::size_t i = 1, k = 0; i < n; ++i) {
     while (k > 0 && !same(values[i], values[k])) k = border[k - 1];
@@ -115,7 +115,11 @@ bool is_static_or_periodic(std::span<const double> values) {
     border[i] = k;
   }
   const std::size_t period = n - border[n - 1];
-  return period * kMinPeriods <= n;
+  return period * kMinPeriods <= n ? std::optional(period) : std::nullopt;
+}
+
+bool is_static_or_periodic(std::span<const double> values) {
+  return values.empty() || exact_period(values).has_value();
 }
 
 }  // namespace reveal

@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct FeatureMatrix {
 
 /// Columns to mean 0 and standard deviation 1 (population). Missing becomes 0; columns that never vary are left out.
 [[nodiscard]] FeatureMatrix standardise(FeatureMatrix matrix);
+
+/// The shortest period with which the values repeat exactly, at least three times; nothing where they do not.
+[[nodiscard]] std::optional<std::size_t> exact_period(std::span<const double> values);
 
 /// Static or strictly periodic over the range: such channels carry no information inside one host (paper, section 4.2).
 [[nodiscard]] bool is_static_or_periodic(std::span<const double> values);

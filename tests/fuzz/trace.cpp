@@ -38,6 +38,7 @@ void run(std::string_view input) {
       const std::size_t rows = std::min<std::size_t>(family.time_ns.size(), 4096);
       read([&] { return reader.read(family, 0, rows); });
       read([&] { return reader.read_bases(family); });
+      read([&] { return reader.read_bases(family, rows / 2, 1); });
     }
   } catch (const Error&) {  // refused
   }

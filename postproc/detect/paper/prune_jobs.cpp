@@ -3,7 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "hdf5schema/basics/error.h"
@@ -17,49 +17,30 @@ namespace {
 
 constexpr std::size_t kLeastSamples = 50;  // with fewer, one pair of noise in 5,000 is beyond the paper's threshold
 
-/// The traces of a job one after the other, long ones in pieces of the same length: each counts as a node.
-class PiecesOfJob {
- public:
-  PiecesOfJob(const std::filesystem::path& directory, std::size_t values_at_once) {
-    for (const ListedTrace& file : list_traces(directory)) {
-      const TraceStream stream(file.path);
-      const std::size_t samples = stream.samples();
-      if (samples < kLeastSamples) {
-        throw Error(fmt::format("{}: {} samples, at least {} are needed to find correlated channels",
-                                file.path.string(), samples, kLeastSamples));
-      }
-      const std::size_t channels = std::max<std::size_t>(stream.trace().telemetry.channels.size(), 1);
-      const std::size_t at_once = std::max(kLeastSamples, values_at_once / channels);
-      const std::size_t count = std::max<std::size_t>(samples / at_once, 1);
-      for (std::size_t i = 0; i < count; ++i)
-        pieces_.push_back({file.path, samples * i / count, samples * (i + 1) / count});
-    }
+/// A long trace is read in pieces of the same length.
+NodePieces pieces_of(const ListedTrace& file, std::size_t values_at_once) {
+  const auto stream = std::make_shared<TraceStream>(file.path);
+  const std::size_t samples = stream->samples();
+  if (samples < kLeastSamples) {
+    throw Error(fmt::format("{}: {} samples, at least {} are needed to find correlated channels", file.path.string(),
+                            samples, kLeastSamples));
   }
-
-  [[nodiscard]] std::size_t size() const { return pieces_.size(); }
-  /// In their order.
-  [[nodiscard]] Telemetry load(std::size_t number) {
-    const Piece& piece = pieces_[number];
-    if (piece.begin == 0) stream_.emplace(piece.trace);
-    return stream_->read(piece.begin, piece.end - piece.begin);
-  }
-
- private:
-  struct Piece {
-    std::filesystem::path trace;
-    std::size_t begin, end;  // samples
-  };
-  std::vector<Piece> pieces_;
-  std::optional<TraceStream> stream_;
-};
+  const std::size_t channels = std::max<std::size_t>(stream->trace().telemetry.channels.size(), 1);
+  const std::size_t at_once = std::max(kLeastSamples, values_at_once / channels);
+  const std::size_t count = std::max<std::size_t>(samples / at_once, 1);
+  return {.count = count, .load = [stream, samples, count](std::size_t i) {
+            const std::size_t begin = samples * i / count;
+            return stream->read(begin, samples * (i + 1) / count - begin);
+          }};
+}
 
 }  // namespace
 
 PruneResult prune_jobs(const PruneOptions& options) {
   RetainedMetrics retained(options.threshold);
   for (const std::filesystem::path& directory : options.directories) {
-    PiecesOfJob pieces(directory, options.values_at_once);
-    retained.add_workload(pieces.size(), [&pieces](std::size_t i) { return pieces.load(i); });
+    const std::vector<ListedTrace> traces = list_traces(directory);
+    retained.add_workload(traces.size(), [&](std::size_t i) { return pieces_of(traces[i], options.values_at_once); });
   }
   const std::vector<std::string> lines = retained.lines(options.unmoved);
   const PruneResult result{.channels = retained.count(), .lines = lines.size()};

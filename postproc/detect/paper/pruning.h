@@ -4,6 +4,7 @@
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,10 @@ struct ChannelCorrelation {
 /// Without channels of reveal itself, states, static and strictly periodic ones. Looks at samples
 /// [begin, begin + samples).
 [[nodiscard]] ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std::size_t samples);
+
+/// The same of all of a node in pieces that follow each other, of which one is in memory: each is loaded twice, unless
+/// there is only one. A channel with a period longer than a third of a piece is not left out for it.
+[[nodiscard]] ChannelCorrelation correlate(std::size_t pieces, const std::function<Telemetry(std::size_t)>& load);
 
 /// Rows of `r`, ascending: of those that correlate beyond the threshold one is kept. `metrics` are the rows' names.
 [[nodiscard]] std::vector<std::size_t> representatives(const Eigen::MatrixXf& r,

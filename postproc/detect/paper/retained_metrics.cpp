@@ -20,10 +20,10 @@ bool is_for_selection(const Channel& channel) {
 /// The mean over nodes, pair by pair.
 class MeanCorrelation {
  public:
-  void add(const Telemetry& telemetry, const ChannelCorrelation& correlation) {
+  void add(const std::vector<Channel>& all, const ChannelCorrelation& correlation) {
     std::vector<Eigen::Index> rows, places;
     for (std::size_t i = 0; i < correlation.channels.size(); ++i) {
-      const Channel& channel = telemetry.channels[correlation.channels[i]];
+      const Channel& channel = all[correlation.channels[i]];
       if (!is_for_selection(channel)) continue;
       rows.push_back(static_cast<Eigen::Index>(i));
       places.push_back(place_of(channel));
@@ -76,17 +76,25 @@ void RetainedMetrics::note(const Channel& channel) {
 }
 
 void RetainedMetrics::add_workload(const std::vector<Telemetry>& nodes) {
-  add_workload(nodes.size(), [&nodes](std::size_t i) { return nodes[i]; });
+  add_workload(nodes.size(), [&nodes](std::size_t i) {
+    return NodePieces{.count = 1, .load = [&node = nodes[i]](std::size_t) { return node; }};
+  });
 }
 
-void RetainedMetrics::add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load) {
+void RetainedMetrics::add_workload(std::size_t nodes, const std::function<NodePieces(std::size_t)>& node) {
   MeanCorrelation mean;
   for (std::size_t i = 0; i < nodes; ++i) {
-    const Telemetry node = load(i);
-    for (const Channel& channel : node.channels) {
+    const NodePieces pieces = node(i);
+    std::vector<Channel> channels;  // all pieces have the same ones
+    const ChannelCorrelation correlation = correlate(pieces.count, [&](std::size_t number) {
+      Telemetry piece = pieces.load(number);
+      if (channels.empty()) channels = piece.channels;
+      return piece;
+    });
+    for (const Channel& channel : channels) {
       if (is_for_selection(channel)) note(channel);
     }
-    mean.add(node, correlate(node, 0, node.samples));
+    mean.add(channels, correlation);
   }
   std::vector<std::string> metrics;
   for (const Channel& channel : mean.channels()) {

@@ -17,6 +17,12 @@ namespace reveal {
 
 inline constexpr std::size_t kMostPrunedChannels = 5000;  // all are compared with all
 
+/// One node in pieces that follow each other, of which one is in memory.
+struct NodePieces {
+  std::size_t count = 1;
+  std::function<Telemetry(std::size_t)> load;  // called for all pieces in their order, and once more
+};
+
 class RetainedMetrics {
  public:
   explicit RetainedMetrics(double threshold = kPaperCorrelation) : threshold_(threshold) {}
@@ -24,8 +30,8 @@ class RetainedMetrics {
   /// One workload: a job's nodes. Correlations are averaged over the nodes on which both channels move. Throws Error
   /// beyond kMostPrunedChannels.
   void add_workload(const std::vector<Telemetry>& nodes);
-  /// The same for a job with nodes that together do not fit into memory: `load` brings one after the other.
-  void add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load);
+  /// The same for a job with nodes that together do not fit into memory: `node` brings one after the other.
+  void add_workload(std::size_t nodes, const std::function<NodePieces(std::size_t)>& node);
 
   /// A metric with all instances kept is one line; instances that differ from job to job (processes, control groups)
   /// are never named. A metric that never moved anywhere is not known to be redundant: an error counter stands still

@@ -59,11 +59,11 @@ void blame_others(Finding& finding, double share) {
   finding.severity = Severity::info;
   finding.impact = {.seconds = std::nullopt,
                     .percent = std::nullopt,
-                    .how = "not known: few of the losses were counted on the job's connections"};
+                    .how = "not known: few of the losses were on the job's connections"};
   finding.sentence += fmt::format(
-      " Only {:.0f} % of them were counted on the job's connections; the others may be those of ssh, NFS or "
-      "connections "
-      "that had ended.",
+      " At most {:.0f} % of them were on the job's connections; the others may be those of ssh, NFS or connections "
+      "that "
+      "had ended.",
       100 * share);
 }
 

@@ -159,7 +159,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const QueueSignal& 
   return signal.of_shapers ? found : or_whole_run(context, series.values, least, std::move(found));
 }
 
-/// What a queue did with packets, and when.
+/// The course of a queue and the times of its events.
 struct QueueEvents {
   const QueueSignal& signal;
   MetricSeries series;

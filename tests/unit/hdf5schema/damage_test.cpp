@@ -6,11 +6,14 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <numeric>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/chunk_codec.h"
 #include "hdf5schema/merge_traces.h"
 #include "hdf5schema/rewrite.h"
+#include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
@@ -172,6 +175,53 @@ TEST_F(DamagedFile, GivesNoMemoryWhereAChunkIsShort) {
   for (const TraceReader::Family& family : reader.families()) {
     if (family.spec.path == "memory/meminfo") {
       EXPECT_THROW(static_cast<void>(reader.read(family)), Error);
+    }
+  }
+}
+
+/// 60 chunks of two rows, but only 40 absolute values, in chunks that are wider than that.
+void write_trace_with_few_bases(const std::filesystem::path& path) {
+  {
+    TraceFile trace(path, sample_header(), TraceFile::Form::closed);
+    const std::size_t axis = trace.add_axis("100ms", 2);
+    const std::size_t family = trace.add_family(counter_family(), axis, 1, 1);
+    trace.start();
+    const ChannelKey key{.metric = "vm.pgfault"};
+    trace.write_channels(family, 0, {&key, 1});
+    for (std::int64_t chunk = 0; chunk < 60; ++chunk) {
+      const std::int64_t increments[] = {1, 1};
+      const std::int64_t times[] = {2 * chunk * kTick, (2 * chunk + 1) * kTick};
+      trace.write_rows(family, 1, 2, increments, {&chunk, 1});
+      trace.write_times(axis, times);
+    }
+    trace.close(true);
+  }
+  const H5::H5File file(path.string(), H5F_ACC_RDWR);
+  file.openGroup("memory").unlink("vmstat_base");
+  const hsize_t extent[2] = {1, 40};
+  const hsize_t chunk[2] = {1, 64};
+  H5::DSetCreatPropList list;
+  list.setChunk(2, chunk);
+  std::vector<std::int64_t> bases(40);
+  std::iota(bases.begin(), bases.end(), 0);
+  file.createDataSet("memory/vmstat_base", H5::PredType::STD_I64LE, H5::DataSpace(2, extent), list)
+      .write(bases.data(), H5::PredType::NATIVE_INT64);
+}
+
+TEST(DamagedBases, AreMissingWhereTheyAreFewerThanTheChunksOfRows) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  write_trace_with_few_bases(path);
+  const TraceReader reader(path, TraceReader::Check::names);
+  ASSERT_EQ(reader.families().size(), 1U);
+  const TraceReader::Family& family = reader.families()[0];
+  for (const std::size_t first : {0U, 30U, 39U, 40U, 50U}) {
+    const TraceReader::Bases bases = reader.read_bases(family, first, 1);
+    EXPECT_EQ(bases.first, first);
+    ASSERT_EQ(bases.values.size(), 60 - first);
+    for (std::size_t i = 0; i < bases.values.size(); ++i) {
+      const std::int64_t expected = first + i < 40 ? static_cast<std::int64_t>(first + i) : kMissing;
+      EXPECT_EQ(bases.values[i], expected) << first + i;
     }
   }
 }

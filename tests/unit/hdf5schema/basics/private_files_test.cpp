@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -27,6 +31,20 @@ TEST(PrivateFiles, AreInNoDirectoryThatIsALink) {
   std::filesystem::create_directory_symlink("folder", link);
   EXPECT_TRUE(open_private_directory(without_slash(folder.string() + "/")));
   EXPECT_THROW(static_cast<void>(open_private_directory(without_slash(link.string() + "/"))), Error);
+}
+
+TEST(PrivateFiles, AreCopiedAsideWhateverIsDeliveredMeanwhile) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path job = directory.path() / "job";
+  const Descriptor folder = open_private_directory(job.string());
+  for (const char* text : {"thinned", "whole"}) std::ofstream(directory.path() / text) << text;
+  const auto aside = copy_aside(directory.path() / "thinned", folder.get(), job, "n01.h5");
+  const auto name_of = [](int number) { return number == 1 ? "n01.h5" : "n01-" + std::to_string(number) + ".h5"; };
+  EXPECT_EQ(copy_new(directory.path() / "whole", folder.get(), job, name_of), "n01.h5");
+  EXPECT_EQ(std::filesystem::file_size(job / "n01.h5"), 5U);
+  aside->publish(Synced::content);
+  EXPECT_EQ(std::filesystem::file_size(job / "n01.h5"), 7U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(job), std::filesystem::directory_iterator()), 1);
 }
 
 }  // namespace

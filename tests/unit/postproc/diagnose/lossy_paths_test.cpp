@@ -82,5 +82,20 @@ TEST(LossyPaths, HadNoMoreOfTheLossesThanThePeersThatWereHardlyCountedMayHaveCar
   EXPECT_EQ(share(node), 1) << "its segments were more than the node lost";
 }
 
+TEST(LossyPaths, HadAnUnknownPartOfTheLossesWhereAPeerCarriedAnUnknownNumberOfSegments) {
+  RuleRecording node;
+  add_peer(node, "10.0.0.1", 0.1);
+  node.counter("tcp.peer.out_of_order", "10.0.0.9", RuleRecording::always(0))
+      .counter("tcp.peer.segments_received", "10.0.0.9", RuleRecording::always(0))
+      .gauge("tcp.peer.coverage", "10.0.0.9", RuleRecording::always(1));
+  EXPECT_FALSE(share(node).has_value());
+}
+
+TEST(LossyPaths, HadAnUnknownPartOfTheLossesWhereNoPeerWasCountedWell) {
+  RuleRecording node;
+  add_peer(node, "10.0.0.9", 0.1, 4);
+  EXPECT_FALSE(share(node).has_value());
+}
+
 }  // namespace
 }  // namespace reveal::tests::lossy_paths_test

@@ -86,7 +86,7 @@ TEST_F(Retention, DeletesHalvesThatAKilledProcessLeft) {
   };
   for (const char* half :
        {".report.json.4711.tmp", "..slurm.json.12.tmp", ".n1.summary.json.12.tmp", ".n1.h5.delivering",
-        ".n1.h5.compact", ".n1.h5.next", ".n1.status.json.new", ".n1.h5.thinner4711"}) {
+        ".n1.h5.compact", ".n1.h5.next", ".n1.status.json.new", ".n1.h5.thinner4711", ".n1.h5.12.tmp"}) {
     write_old(half);
   }
   const Names others = {".notes.4711.tmp", ".report.json.mine.tmp", ".report.json.4712.tmp", "n1.h5.delivering",
@@ -94,7 +94,7 @@ TEST_F(Retention, DeletesHalvesThatAKilledProcessLeft) {
   for (const std::string& name : others) write_old(name);
   write(old.directory / ".report.json.4712.tmp");  // a report is being made now
   const StoredRun now = look_at_run(old.directory, old.record);
-  EXPECT_EQ(now.files, 15U);
+  EXPECT_EQ(now.files, 16U);
   EXPECT_EQ(now.others, others.size());
   EXPECT_FALSE(delete_run(now).directory_gone);
   EXPECT_EQ(names_in(old.directory), others);
