@@ -430,7 +430,7 @@ std::vector<CallCounters::Attached> CallCounters::attach_by_broker(int file, pid
   }
   const std::vector<CallBroker::Linked> linked = broker_->attach(file, pid, points);
   std::vector<Attached> all(functions.size());
-  CallLinks parts;  // of functions that are not attached whole
+  CallLinks parts;  // some points of functions whose others are refused
   auto next = linked.begin();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     for (std::size_t j = 0; j < functions[i].points.size(); ++j, ++next) {
@@ -462,8 +462,9 @@ std::string CallCounters::try_way(Way way) {
   costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
   // Loaded now, no rank waits for it: some twenty milliseconds of processor time. One that is refused, or that only
   // processes need which are not timed, is loaded when functions are attached.
+  const bool timed = kernel_times_safely();
   for (const StackFunction& function : stack_functions()) {
-    if (problem.empty()) static_cast<void>(programs_of(shape_of(function, kernel_times_safely())));
+    if (problem.empty()) static_cast<void>(programs_of(shape_of(function, timed)));
   }
   return problem;
 }

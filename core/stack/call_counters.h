@@ -79,15 +79,16 @@ class CallCounters {
   using Point = CallPoint;
   struct Attached {
     CallLinks links;
-    int error = 0;  // else the links are those that were made before it, and are to be detached
+    int error = 0;              // else the links are those that were made before it, and are to be detached
     std::int64_t since_ns = 0;  // CLOCK_MONOTONIC: all links are made
   };
   struct Function {
     CallShape shape;
     std::span<const Point> points;  // the ends of calls between marks come first
   };
-  /// Of each function all points, or an error. Only calls of this process are counted, and no other process is patched.
-  /// For the first link, the kernel waits some milliseconds for all cpus; not for one that follows within that time.
+  /// An answer for each function: all of its points are attached, or there is an error. Only calls of this process are
+  /// counted, and no other process is patched. For the first link, the kernel waits some milliseconds for all cpus; not
+  /// for one that follows within that time.
   [[nodiscard]] std::vector<Attached> attach(int file, pid_t pid, std::span<const Function> functions);
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 

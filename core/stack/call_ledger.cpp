@@ -113,19 +113,19 @@ CallLedger::CallLedger(CallCounters& counters, std::size_t longest)
 void CallLedger::attached(const std::string& instance, std::size_t function, std::size_t process, bool timed,
                           std::int64_t since_ns) {
   const std::lock_guard lock(mutex_);
-  const auto since = static_cast<std::uint64_t>(since_ns);
   Instance& known = instances_[instance];
   known.rows.resize(functions_.size());
   Row& row = known.rows[function];
   // A process that began in a rest of the function was not counted before, either.
-  if (row.rests || (!row.counted && has_rested(function))) resume_row(known, function, since);
+  if (row.rests || (!row.counted && has_rested(function)))
+    resume_row(known, function, static_cast<std::uint64_t>(since_ns));
   row.timed = timed && (row.timed || !row.counted);
   row.counted = true;
   row.index = process * functions_.size() + function;
   if (functions_[function].part == PartOfStep::clock) known.process = process;
   if (functions_[function].communicator != 0) {
     known.communicating = process;
-    known.sampled_since_ns = since;
+    known.sampled_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
     counters_.begin_sampling(process);
   }
   if (tells_calls(shape_of(functions_[function], timed))) known.telling = process;

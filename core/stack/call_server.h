@@ -13,8 +13,8 @@ namespace reveal {
 /// The limits of a sampler's requests.
 struct CallLimits {
   std::size_t links = 4096;
-  /// Seconds of attaching, and of detaching later, at once, and in a second later: meanwhile, no process of the node can
-  /// begin another one. The first is enough for a node full of ranks.
+  /// Seconds of attaching, and of detaching later, at once, and in a second later: meanwhile, no process of the node
+  /// can begin another one. The first is enough for a node full of ranks.
   double attaching = 20, attaching_later = .02;
   double requests = 5000, requests_later = 200;
   /// The client keeps the budget for the cost of counting, and sends a request every second; the longest interval of a

@@ -76,7 +76,7 @@ class ElfFile {
     }
   }
 
-  [[nodiscard]] CounterPart counters() const {
+  [[nodiscard]] CounterPart counter_part() const {
     const std::vector<char> names = text_of(header_.e_shstrndx, kMostSectionNames);
     const auto found = std::find_if(sections_.begin(), sections_.end(), [&names](const Elf64_Shdr& section) {
       return section.sh_type == SHT_PROGBITS && word_at(names, section.sh_name) == kCounters;
@@ -272,7 +272,7 @@ FoundMarks find_marks(const ReadFile& read, std::span<const std::string_view> wa
 
 CounterPart find_counters(const ReadFile& read) {
   ElfFile file(read, ElfFile::Kind::objects);
-  return file.open().empty() ? file.counters() : CounterPart{};
+  return file.open().empty() ? file.counter_part() : CounterPart{};
 }
 
 }  // namespace reveal

@@ -545,7 +545,7 @@ class StackWatch {
   std::vector<Tracked> tracked_;
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
-  std::set<FileKey> looked_into_;  // of some process; that a file changed since costs time only
+  std::set<FileKey> looked_into_;  // in some process; that a file changed since costs time only
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told

@@ -165,8 +165,8 @@ TEST(ElfMarks, HaveTheirCountersInOneSection) {
   MarkedProgram program;
   const CounterPart found = find_counters(program.reader());
   EXPECT_TRUE(found.has(0x3000) && found.has(0x300e));
-  for (const std::uint64_t other : {std::uint64_t{0}, std::uint64_t{0x2fff}, std::uint64_t{0x300f},
-                                    std::uint64_t{0x3010}, ~std::uint64_t{0}}) {
+  for (const std::uint64_t other :
+       {std::uint64_t{0}, std::uint64_t{0x2fff}, std::uint64_t{0x300f}, std::uint64_t{0x3010}, ~std::uint64_t{0}}) {
     EXPECT_FALSE(found.has(other)) << other;
   }
   program.sections[4].sh_size = 1;
