@@ -117,8 +117,9 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   known.rows.resize(functions_.size());
   Row& row = known.rows[function];
   // A process that began in a rest of the function was not counted before, either.
-  if (row.rests || (!row.counted && has_rested(function)))
+  if (row.rests || (!row.counted && has_rested(function))) {
     resume_row(known, function, static_cast<std::uint64_t>(since_ns));
+  }
   row.timed = timed && (row.timed || !row.counted);
   row.counted = true;
   row.index = process * functions_.size() + function;

@@ -22,7 +22,7 @@ constexpr std::uint64_t kMostSectionNames = std::uint64_t{64} << 10;  // bytes
 constexpr std::uint64_t kMostNoteBytes = std::uint64_t{1} << 20;      // bytes; Python has four kilobytes
 constexpr std::size_t kMostPlacesOfMark = 8;
 constexpr std::uint32_t kMarkNote = 3;  // NT_STAPSDT
-constexpr std::string_view kCounters = ".probes";
+constexpr std::string_view kCounterSection = ".probes";
 
 template <typename T>
 bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& objects) {
@@ -79,7 +79,7 @@ class ElfFile {
   [[nodiscard]] CounterPart counter_part() const {
     const std::vector<char> names = text_of(header_.e_shstrndx, kMostSectionNames);
     const auto found = std::find_if(sections_.begin(), sections_.end(), [&names](const Elf64_Shdr& section) {
-      return section.sh_type == SHT_PROGBITS && word_at(names, section.sh_name) == kCounters;
+      return section.sh_type == SHT_PROGBITS && word_at(names, section.sh_name) == kCounterSection;
     });
     return found == sections_.end() ? CounterPart{} : CounterPart{.offset = found->sh_offset, .size = found->sh_size};
   }
@@ -94,7 +94,7 @@ class ElfFile {
       const std::string_view name = word_at(names, sections_[i].sh_name);
       if (name == ".note.stapsdt") notes = i;
       if (name == ".stapsdt.base") base = sections_[i].sh_addr;
-      if (name == kCounters) counters = &sections_[i];
+      if (name == kCounterSection) counters = &sections_[i];
     }
     if (notes == 0) return;
     const std::vector<char> text = text_of(notes, kMostNoteBytes);
