@@ -61,16 +61,20 @@ reveal_functions_of_rank:
   ret
   .p2align 4
   .endr
+  .globl reveal_end_of_functions
+  .hidden reveal_end_of_functions
+reveal_end_of_functions:
 )");
 extern "C" char reveal_functions_of_rank;
+extern "C" char reveal_end_of_functions;
 #else
 char reveal_functions_of_rank = 0;  // nothing is measured there
+char reveal_end_of_functions = 0;
 #endif
 
 namespace reveal {
 namespace {
 
-constexpr std::size_t kFunctionsOfRank = 26;
 constexpr std::size_t kBytesOfFunction = 16;
 constexpr const char* kJob = "4711";
 
@@ -222,10 +226,12 @@ class Rank {
 /// The control group of a job.
 class JobGroup {
  public:
+  /// Throws Unavailable.
   JobGroup() {
     for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
       if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) scope_ = mount;
     }
+    if (scope_.empty()) throw Unavailable("there are no control groups of version 2");
     scope_ += "/reveal-bench-" + std::to_string(::getpid()) + "_slurmstepd.scope";
     std::error_code error;
     std::filesystem::create_directories(step(), error);
@@ -258,12 +264,12 @@ void measure_rank(CallCounters& counters, const char* where, pid_t rank, std::si
   constexpr std::chrono::milliseconds kKernelForgets(60);  // that it has waited for all cpus
   const Calibrated first = place_of(reinterpret_cast<std::uintptr_t>(&reveal_functions_of_rank));
   std::vector<CallPoint> points;
-  for (std::size_t i = 0; points.size() < count; ++i) {
+  for (std::size_t i = 0; i < stack_functions().size() && points.size() < count; ++i) {
     if (stack_functions()[i].ending == Ending::between_marks) continue;
     points.push_back({.offset = first.offset + kBytesOfFunction * points.size(), .index = i});
   }
   std::vector<CallCounters::Function> functions;
-  functions.reserve(count);
+  functions.reserve(points.size());
   for (const CallPoint& point : points) {
     functions.push_back({.shape = shape_of(stack_functions()[point.index], true), .points = std::span(&point, 1)});
   }
@@ -290,7 +296,7 @@ void measure_rank(CallCounters& counters, const char* where, pid_t rank, std::si
     all.detach();
     series.detach_ms.push_back(milliseconds_since(begin));
   }
-  std::printf("%-26s %9zu %12s %5.1f (%.1f to %.1f) %10.0f\n", where, count,
+  std::printf("%-26s %9zu %12s %5.1f (%.1f to %.1f) %10.0f\n", where, functions.size(),
               together == Together::yes ? "together" : "one by one", quantile(series.attach_ms, 50),
               quantile(series.attach_ms, 10), quantile(series.attach_ms, 90), quantile(series.detach_ms, 50));
 }
@@ -298,9 +304,12 @@ void measure_rank(CallCounters& counters, const char* where, pid_t rank, std::si
 /// Throws Unavailable.
 void measure_ranks(CallCounters& counters, const char* where, pid_t rank, int rounds) {
   constexpr int kRoundsOneByOne = 5;  // each takes seconds
+  const std::size_t all = (reinterpret_cast<std::uintptr_t>(&reveal_end_of_functions) -
+                           reinterpret_cast<std::uintptr_t>(&reveal_functions_of_rank)) /
+                          kBytesOfFunction;
   measure_rank(counters, where, rank, 1, Together::yes, rounds);
-  measure_rank(counters, where, rank, kFunctionsOfRank, Together::yes, rounds);
-  measure_rank(counters, where, rank, kFunctionsOfRank, Together::no, std::min(rounds, kRoundsOneByOne));
+  measure_rank(counters, where, rank, all, Together::yes, rounds);
+  measure_rank(counters, where, rank, all, Together::no, std::min(rounds, kRoundsOneByOne));
 }
 
 /// How long attaching to a rank takes. Throws Unavailable.

@@ -463,8 +463,8 @@ void find_communicator(Assembler& code, const CallMaps& maps, Unknown unknown) {
   if (unknown == Unknown::takes_a_place) code.count_one(r9, static_cast<std::int16_t>(offsetof(StepRing, unrecorded)));
   code.jump(kNotRecorded);
   code.here(kThisCommunicator);
-  // The verifier knows nothing of a byte that it sees stored, but that it is one. With a number that it knows, it would
-  // follow all that comes behind once for each place, which takes milliseconds.
+  // The verifier only knows of a stored byte whether it is 0. With the number, it would follow all that comes behind
+  // once for each place, which takes milliseconds.
   code.load_byte(r1, r10, kOrder);
   code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kCommunicators - 1));
   code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(CommunicatorCalls)));

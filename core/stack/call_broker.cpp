@@ -21,6 +21,25 @@ constexpr int kCallPatienceMs = 10'000;  // longer than the answering side lets 
 
 }  // namespace
 
+/// Attaching and reading happen in two threads, which ask in the order in which they come. By a mutex, the one that
+/// detaches many links would have its next turn before the one that waits to read.
+class CallBroker::Turn {
+ public:
+  explicit Turn(CallBroker& broker) : broker_(broker) {
+    const std::uint64_t own = broker_.turns_++;
+    for (std::uint64_t now = broker_.turn_; now != own; now = broker_.turn_) broker_.turn_.wait(now);
+  }
+  ~Turn() {
+    ++broker_.turn_;
+    broker_.turn_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  CallBroker& broker_;
+};
+
 CallBroker::CallBroker(Descriptor socket, std::size_t places) : socket_(std::move(socket)) {
   const auto answer = ask<CallAnswer>({.what = CallRequest::open, .count = places});
   const std::string why(answer.why.data(), ::strnlen(answer.why.data(), answer.why.size()));
@@ -41,7 +60,9 @@ std::vector<CallBroker::Linked> CallBroker::attach(int file, pid_t pid, std::spa
     std::copy(now.begin(), now.end(), question.points.begin());
     const auto answer = ask<CallAnswer>(question, file);
     for (std::size_t i = 0; i < now.size(); ++i) {
-      linked.push_back({answer.link + i, answer.error != 0 ? answer.error : answer.errors[i]});
+      linked.push_back({.link = answer.link + i,
+                        .error = answer.error != 0 ? answer.error : answer.errors[i],
+                        .since_ns = answer.since_ns[i]});
     }
     points = points.subspan(now.size());
   }
@@ -67,8 +88,9 @@ std::map<std::size_t, std::int64_t> CallBroker::pending() {
 
 void CallBroker::detach(std::span<const std::uint64_t> links) noexcept {
   try {
+    const std::size_t most = opened_.multi ? CallQuestion::kMostLinks : 1;
     while (!links.empty()) {
-      const std::span<const std::uint64_t> now = links.first(std::min(links.size(), CallQuestion::kMostLinks));
+      const std::span<const std::uint64_t> now = links.first(std::min(links.size(), most));
       CallQuestion question{.what = CallRequest::detach, .count = now.size()};
       std::copy(now.begin(), now.end(), question.links.begin());
       static_cast<void>(ask<CallAnswer>(question));
@@ -85,7 +107,7 @@ void CallBroker::hang_up() noexcept {
 
 template <typename Answer>
 Answer CallBroker::ask(CallQuestion question, int file) {
-  const std::lock_guard lock(mutex_);
+  const Turn turn(*this);
   Answer answer;
   MessageFiles files;
   pollfd ready{socket_.get(), POLLIN, 0};

@@ -1,4 +1,4 @@
-// The client of the call server, without a privilege to count calls: each function is one request of call_requests.h.
+// The client of the call server, without a privilege to count calls: it sends the requests of call_requests.h.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -34,6 +33,7 @@ class CallBroker {
   struct Linked {
     std::uint64_t link = 0;
     int error = 0;
+    std::int64_t since_ns = 0;  // CLOCK_MONOTONIC
   };
   /// One for each point, in their order.
   [[nodiscard]] std::vector<Linked> attach(int file, pid_t pid, std::span<const AskedPoint> points);
@@ -47,10 +47,11 @@ class CallBroker {
   void hang_up() noexcept;
 
  private:
+  class Turn;
   template <typename Answer>
   [[nodiscard]] Answer ask(CallQuestion question, int file = -1);
 
-  std::mutex mutex_;  // attaching and reading happen in two threads
+  std::atomic<std::uint64_t> turns_ = 0, turn_ = 0;  // those that were given out, and the one that it is
   Descriptor socket_;
   Opened opened_;
   std::atomic<std::int64_t> cpu_ns_ = 0;

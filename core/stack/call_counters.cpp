@@ -22,6 +22,7 @@
 #include <string>
 #include <thread>
 
+#include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
@@ -198,16 +199,14 @@ std::optional<CallCounters::Communicator::Call> call_of(std::uint64_t entry) {
 std::atomic<std::int64_t> helpers_cpu_ns = 0;  // processor time of threads of side_by_side()
 
 /// Calls `close` for each number below `count`, in this thread and some more: the kernel lets all that wait at once go
-/// on together. Perf events end one by one all the same. There are few, as they count for the user's limit of
-/// processes.
+/// on together. There are few, as they count for the user's limit of processes.
 template <typename Close>
 void side_by_side(std::size_t count, const Close& close) noexcept {
-  constexpr std::size_t kThreads = 16;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++) close(i);
   };
-  std::array<std::thread, kThreads - 1> helpers;
+  std::array<std::thread, CallQuestion::kMostLinks - 1> helpers;
   try {
     for (std::size_t i = 0; i < helpers.size() && i + 1 < count; ++i) {
       helpers[i] = std::thread([&work] {
@@ -237,6 +236,8 @@ constexpr const std::uint64_t* kCalibratedOptions[] = {kCalibratedContext};
 void CallLinks::add(CallLinks&& more) {
   std::move(more.files_.begin(), more.files_.end(), std::back_inserter(files_));
   more.files_.clear();
+  std::move(more.events_.begin(), more.events_.end(), std::back_inserter(events_));
+  more.events_.clear();
   numbers_.insert(numbers_.end(), more.numbers_.begin(), more.numbers_.end());
   more.numbers_.clear();
   if (more.broker_ != nullptr) broker_ = more.broker_;
@@ -245,6 +246,7 @@ void CallLinks::add(CallLinks&& more) {
 void CallLinks::detach() noexcept {
   std::vector<Descriptor> files = std::exchange(files_, {});
   side_by_side(files.size(), [&files](std::size_t i) { files[i].close(); });
+  events_.clear();
   const std::vector<std::uint64_t> numbers = std::exchange(numbers_, {});
   if (!numbers.empty()) broker_->detach(numbers);
 }
@@ -307,17 +309,19 @@ std::string_view CallCounters::way() const noexcept {
   return way_ == Way::multi ? "multi-uprobe" : "perf uprobe";
 }
 
-const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) {
+const CallCounters::Programs* CallCounters::programs_of(const CallShape& shape) {
   const auto known = programs_.find(shape);
-  if (known != programs_.end()) return known->second;
+  if (known != programs_.end()) return &known->second;
+  if (!has_room_for_a_link(counts_.map())) {
+    errno = EMFILE;
+    return nullptr;
+  }
   const CallMaps maps = this->maps();
   const std::uint32_t type = way_ == Way::multi ? kUprobeMulti : 0;
   Programs programs{.entry = load_program(entry_program(shape, maps), type), .exit = {}};
   if (programs.entry && shape.timed) programs.exit = load_program(return_program(shape, maps), type);
-  if (!programs.entry || (shape.timed && !programs.exit)) {
-    throw Unavailable(why_refused("a BPF program", errno));
-  }
-  return programs_.emplace(shape, std::move(programs)).first->second;
+  if (!programs.entry || (shape.timed && !programs.exit)) return nullptr;
+  return &programs_.emplace(shape, std::move(programs)).first->second;
 }
 
 int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
@@ -368,8 +372,8 @@ int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::s
                   .cookie = point.index};
     Descriptor linked(bpf(BPF_LINK_CREATE, link));
     if (!linked) return errno;
-    links.add(std::move(linked));
-    links.add(std::move(opened));
+    links.add_event(std::move(linked));
+    links.add_event(std::move(opened));
   }
   return 0;
 }
@@ -382,9 +386,15 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
 
 std::vector<CallCounters::Attached> CallCounters::attach(int file, pid_t pid, std::span<const Function> functions) {
   if (broker_) return attach_by_broker(file, pid, functions);
-  std::vector<Attached> all;
-  all.reserve(functions.size());
-  for (const Function& each : functions) all.push_back(attach_function(file, pid, each));
+  std::vector<Attached> all(functions.size());
+  std::vector<const Programs*> programs(functions.size());
+  for (std::size_t i = 0; i < functions.size(); ++i) {  // before the first link: to load one takes its time
+    programs[i] = programs_of(functions[i].shape);
+    if (programs[i] == nullptr) all[i].error = errno;
+  }
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    if (programs[i] != nullptr) all[i] = attach_function(file, pid, functions[i], *programs[i]);
+  }
   return all;
 }
 
@@ -394,10 +404,10 @@ CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape
   return std::move(attach(file, pid, std::span(&function, 1)).front());
 }
 
-CallCounters::Attached CallCounters::attach_function(int file, pid_t pid, const Function& function) {
+CallCounters::Attached CallCounters::attach_function(int file, pid_t pid, const Function& function,
+                                                     const Programs& programs) const {
   Attached attached;
   const CallShape& shape = function.shape;
-  const Programs& programs = programs_of(shape);
   const std::span<const Point> ends = function.points.first(ends_of(function.points));
   const std::span<const Point> begins = function.points.subspan(ends.size());
   // The end first: it ignores a call that began before the entry was attached.
@@ -408,7 +418,7 @@ CallCounters::Attached CallCounters::attach_function(int file, pid_t pid, const 
   if (attached.error == 0) {
     attached.error = attach_all(file, pid, programs.entry.get(), When::here, begins, attached.links);
   }
-  if (attached.error != 0) attached.links.detach();
+  attached.since_ns = read_clock(CLOCK_MONOTONIC);
   return attached;
 }
 
@@ -420,16 +430,18 @@ std::vector<CallCounters::Attached> CallCounters::attach_by_broker(int file, pid
   }
   const std::vector<CallBroker::Linked> linked = broker_->attach(file, pid, points);
   std::vector<Attached> all(functions.size());
+  CallLinks parts;  // some points of functions whose others are refused
   auto next = linked.begin();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     for (std::size_t j = 0; j < functions[i].points.size(); ++j, ++next) {
       if (next->error == 0) {
         all[i].links.add(*broker_, next->link);
+        all[i].since_ns = std::max(all[i].since_ns, next->since_ns);
       } else if (all[i].error == 0) {
         all[i].error = next->error;
       }
     }
-    if (all[i].error != 0) all[i].links.detach();
+    if (all[i].error != 0) parts.add(std::move(all[i].links));
   }
   return all;
 }
@@ -442,21 +454,19 @@ std::string CallCounters::try_way(Way way) {
     if (!type) return "this kernel has no uprobes";
     perf_type_ = static_cast<std::uint32_t>(*type);
   }
-  try {
-    std::string problem = calibrate(kEntryOnly, costs_.entry_ns);
-    if (problem.empty()) problem = calibrate(kTimed, costs_.timed_ns);
-    if (problem.empty()) problem = calibrate(kClock, costs_.clock_ns);
-    double recorded_ns = 0;
-    if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
-    costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
-    // Loaded now, no rank waits for it: some twenty milliseconds of processor time.
-    for (const StackFunction& function : stack_functions()) {
-      if (problem.empty()) static_cast<void>(programs_of(shape_of(function, true)));
-    }
-    return problem;
-  } catch (const Unavailable& why) {
-    return why.what();
+  std::string problem = calibrate(kEntryOnly, costs_.entry_ns);
+  if (problem.empty()) problem = calibrate(kTimed, costs_.timed_ns);
+  if (problem.empty()) problem = calibrate(kClock, costs_.clock_ns);
+  double recorded_ns = 0;
+  if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
+  costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
+  // Loaded now, no rank waits for it: some twenty milliseconds of processor time. One that is refused, or that only
+  // processes need which are not timed, is loaded when functions are attached.
+  const bool timed = kernel_times_safely();
+  for (const StackFunction& function : stack_functions()) {
+    if (problem.empty()) static_cast<void>(programs_of(shape_of(function, timed)));
   }
+  return problem;
 }
 
 std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {

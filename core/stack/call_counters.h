@@ -24,13 +24,14 @@
 namespace reveal {
 
 /// Attached probes. Their end removes them from the process: behind each of them, the kernel waits for all cpus, some
-/// ten milliseconds, and for several at once if they end together.
+/// ten milliseconds or, with perf events, a tenth of a second; for several at once if they end together.
 class CallLinks {
  public:
   CallLinks() = default;
   CallLinks(CallLinks&&) noexcept = default;
   CallLinks& operator=(CallLinks&& other) noexcept {
     std::swap(files_, other.files_);
+    std::swap(events_, other.events_);
     std::swap(numbers_, other.numbers_);
     std::swap(broker_, other.broker_);
     return *this;
@@ -40,16 +41,19 @@ class CallLinks {
   ~CallLinks() { detach(); }
 
   void add(Descriptor file) { files_.push_back(std::move(file)); }
+  /// A perf event, or the program behind it: the kernel lets them end one after the other.
+  void add_event(Descriptor event) { events_.push_back(std::move(event)); }
   /// The broker's link with this number. All links of an object are of the same side.
   void add(CallBroker& broker, std::uint64_t number) {
     broker_ = &broker;
     numbers_.push_back(number);
   }
   void add(CallLinks&& more);
+  [[nodiscard]] bool empty() const noexcept { return files_.empty() && events_.empty() && numbers_.empty(); }
   void detach() noexcept;
 
  private:
-  std::vector<Descriptor> files_;
+  std::vector<Descriptor> files_, events_;
   std::vector<std::uint64_t> numbers_;
   CallBroker* broker_ = nullptr;
 };
@@ -75,14 +79,16 @@ class CallCounters {
   using Point = CallPoint;
   struct Attached {
     CallLinks links;
-    int error = 0;
+    int error = 0;              // else the links are those that were made before it, and are to be detached
+    std::int64_t since_ns = 0;  // CLOCK_MONOTONIC: all links are made
   };
   struct Function {
     CallShape shape;
     std::span<const Point> points;  // the ends of calls between marks come first
   };
-  /// All points of a function, or none. Only calls of this process are counted, and no other process is patched. For
-  /// the first link, the kernel waits some milliseconds for all cpus; not for one that follows within that time.
+  /// An answer for each function: all of its points are attached, or there is an error. Only calls of this process are
+  /// counted, and no other process is patched. For the first link, the kernel waits some milliseconds for all cpus; not
+  /// for one that follows within that time.
   [[nodiscard]] std::vector<Attached> attach(int file, pid_t pid, std::span<const Function> functions);
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 
@@ -139,6 +145,8 @@ class CallCounters {
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
   [[nodiscard]] bool is_multi() const noexcept { return way_ == Way::multi; }
+  /// The number of links that are detached at the same time, if they are detached together.
+  [[nodiscard]] std::size_t detached_together() const noexcept { return is_multi() ? CallQuestion::kMostLinks : 1; }
   [[nodiscard]] std::string_view way() const noexcept;
   /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
   [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? costs_.timed_ns : costs_.entry_ns; }
@@ -146,8 +154,8 @@ class CallCounters {
     if (shape.clock) return costs_.clock_ns;
     return cost_ns(shape.timed) + (is_recorded(shape) ? costs_.recording_ns : 0);
   }
-  /// Processor time that this thread, those that detach, and the broker have used so far: to attach and to detach takes
-  /// little of it, and much waiting in the kernel.
+  /// Processor time that this thread, those that detach, and the broker have used so far. Attaching and detaching take
+  /// little of it: most of their time is waiting in the kernel.
   [[nodiscard]] std::int64_t cpu_ns() const noexcept;
   /// As close_call_links(), in the broker's process if that has attached.
   void let_go() noexcept;
@@ -161,13 +169,14 @@ class CallCounters {
   struct Programs {
     Descriptor entry, exit;
   };
-  const Programs& programs_of(const CallShape& shape);
+  /// Null, with errno: the kernel refuses one.
+  const Programs* programs_of(const CallShape& shape);
   /// The number of those that come first, as the ends of calls between marks do.
   [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;
   enum class When : bool { here, at_return };
   [[nodiscard]] int attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
                                CallLinks& links) const;
-  [[nodiscard]] Attached attach_function(int file, pid_t pid, const Function& function);
+  [[nodiscard]] Attached attach_function(int file, pid_t pid, const Function& function, const Programs& programs) const;
   [[nodiscard]] std::vector<Attached> attach_by_broker(int file, pid_t pid, std::span<const Function> functions) const;
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
   void drop_pending(std::size_t first, std::size_t count);

@@ -110,13 +110,16 @@ std::optional<std::uint64_t> grown(bool known, std::uint64_t from, std::uint64_t
 CallLedger::CallLedger(CallCounters& counters, std::size_t longest)
     : counters_(counters), functions_(stack_functions()), longest_(longest) {}
 
-void CallLedger::attached(const std::string& instance, std::size_t function, std::size_t process, bool timed) {
+void CallLedger::attached(const std::string& instance, std::size_t function, std::size_t process, bool timed,
+                          std::int64_t since_ns) {
   const std::lock_guard lock(mutex_);
   Instance& known = instances_[instance];
   known.rows.resize(functions_.size());
   Row& row = known.rows[function];
   // A process that began in a rest of the function was not counted before, either.
-  if (row.rests || (!row.counted && has_rested(function))) resume_row(known, function);
+  if (row.rests || (!row.counted && has_rested(function))) {
+    resume_row(known, function, static_cast<std::uint64_t>(since_ns));
+  }
   row.timed = timed && (row.timed || !row.counted);
   row.counted = true;
   row.index = process * functions_.size() + function;
@@ -128,7 +131,7 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   }
   if (tells_calls(shape_of(functions_[function], timed))) known.telling = process;
   attached_.insert(function);
-  turns_.try_emplace(function, Turns{.since_ns = read_clock(CLOCK_MONOTONIC), .why = {}});
+  turns_.try_emplace(function, Turns{.since_ns = since_ns, .why = {}});
 }
 
 void CallLedger::process_ended(const std::string& instance) {
@@ -204,18 +207,22 @@ void CallLedger::resume(std::size_t function) {
 }
 
 /// The step under way began while it rested.
-void CallLedger::resume_row(Instance& instance, std::size_t function) {
+void CallLedger::resume_row(Instance& instance, std::size_t function, std::uint64_t since_ns) {
   take_steps(instance);
   instance.rows[function].rests = false;
   if (functions_[function].part == PartOfStep::clock && instance.process) {
-    // Steps begun while it was being detached: the first one from now on does not follow them.
+    // Steps begun while it was being detached: the first one since it is attached does not follow them.
     for (const CallCounters::NumberedStep& each : counters_.take_steps(*instance.process, instance.next_step)) {
-      instance.next_step = each.number + 1;
+      if (each.step.begin_ns >= since_ns) {
+        take_step(instance, each);
+      } else {
+        instance.next_step = each.number + 1;
+      }
     }
   }
   instance.partly_counted = instance.partly_counted || (is_summed(functions_[function]) && instance.begun);
   if (is_recorded(shape_of(functions_[function], true))) {
-    instance.recorded_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+    instance.recorded_since_ns = since_ns;
   }
 }
 
@@ -477,14 +484,18 @@ void CallLedger::take_steps(Instance& instance) {
   instance.partly_sized = instance.partly_sized || more_unsized;
   bool ended = false;
   for (const CallCounters::NumberedStep& each : counters_.take_steps(*instance.process, instance.next_step)) {
-    steps_lost_ += each.number - instance.next_step;
-    const bool follows = instance.begun && instance.begun->number + 1 == each.number;
-    if (instance.begun) end_step(instance, follows ? &each : nullptr);
-    instance.begun = each;
-    instance.next_step = each.number + 1;
+    take_step(instance, each);
     ended = true;
   }
   if (ended || !instance.begun) instance.partly_sized = instance.begun && more_unsized;
+}
+
+void CallLedger::take_step(Instance& instance, const CallCounters::NumberedStep& step) {
+  steps_lost_ += step.number - instance.next_step;
+  const bool follows = instance.begun && instance.begun->number + 1 == step.number;
+  if (instance.begun) end_step(instance, follows ? &step : nullptr);
+  instance.begun = step;
+  instance.next_step = step.number + 1;
 }
 
 /// Without the next one, when it ended is not known.

@@ -38,9 +38,10 @@ class CallLedger {
   /// `counters` outlive it; `longest` is how long an answer may be.
   CallLedger(CallCounters& counters, std::size_t longest);
 
-  /// From now on the process with this number counts calls of the function for the instance. It has places for all
-  /// functions in a row.
-  void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
+  /// The process with this number counts calls of the function for the instance, since that time (CLOCK_MONOTONIC). It
+  /// has places for all functions in a row.
+  void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed,
+                std::int64_t since_ns);
   /// The instance's process is there no more: its newest calls are its last ones.
   void process_ended(const std::string& instance);
   /// Nothing of the instance's process is attached any more.
@@ -137,8 +138,9 @@ class CallLedger {
   void list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
                  std::uint64_t number, std::uint64_t begin_ns, bool last = false);
   [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
+  void take_step(Instance& instance, const CallCounters::NumberedStep& step);
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
-  void resume_row(Instance& instance, std::size_t function);
+  void resume_row(Instance& instance, std::size_t function, std::uint64_t since_ns);
   [[nodiscard]] bool is_resting(std::size_t function) const;
   [[nodiscard]] bool is_announced(std::size_t function) const;
   [[nodiscard]] bool has_rested(std::size_t function) const;

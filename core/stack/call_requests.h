@@ -47,7 +47,8 @@ enum class CallRequest : std::uint32_t {
 
 struct CallQuestion {
   static constexpr std::size_t kMostPoints = 64;
-  static constexpr std::size_t kMostLinks = 16;
+  /// So many are detached together, by as many threads: the kernel waits for all of them at the same time.
+  static constexpr std::size_t kMostLinks = 4;
   CallRequest what{};
   std::int32_t pid = 0;
   std::uint64_t count = 0;
@@ -62,8 +63,9 @@ struct CallAnswer {
   std::uint64_t link = 0;   // the first point's; those of the others follow
   std::int64_t cpu_ns = 0;  // processor time that the server has used so far
   CallCosts costs;
-  std::array<std::int32_t, CallQuestion::kMostPoints> errors{};  // for each point; 0: it is attached
-  std::array<char, 256> why{};                                   // nothing could be opened; ends with a 0
+  std::array<std::int32_t, CallQuestion::kMostPoints> errors{};    // for each point; 0: it is attached
+  std::array<std::int64_t, CallQuestion::kMostPoints> since_ns{};  // CLOCK_MONOTONIC: since when it is
+  std::array<char, 256> why{};                                     // nothing could be opened; ends with a 0
 };
 
 /// When the oldest call under way began, by index; 0: there is none.

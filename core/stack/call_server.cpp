@@ -27,6 +27,7 @@
 #include "core/pmu/perf_broker.h"
 #include "core/stack/call_counters.h"
 #include "core/stack/call_requests.h"
+#include "core/stack/elf_symbols.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
@@ -104,7 +105,21 @@ class CallServer {
     return send(answer);
   }
 
-  void detach_all() { detach_from(links_.begin()); }
+  /// Detaches some of those that nobody can ask for any more; false: no others are left. All at once, they might take
+  /// longer than a client waits for its answer.
+  bool detach_some() {
+    CallLinks some;
+    for (std::size_t i = 0; !unwanted_.empty() && i < counters_->detached_together(); ++i) {
+      some.add(std::move(unwanted_.back()));
+      unwanted_.pop_back();
+    }
+    return !unwanted_.empty();
+  }
+  void detach_all() {
+    give_up_from(links_.begin());
+    while (detach_some()) {
+    }
+  }
 
  private:
   using Links = std::map<std::uint64_t, CallLinks>;
@@ -171,10 +186,11 @@ class CallServer {
     answer.link = last_link_ + 1;
     last_link_ += points.size();
     const int error = attach_in_file(question.pid, file, points, answer);
-    attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    // Twice: later, the kernel keeps processes from beginning others for as long again, when it detaches them.
+    attaching_.use(2 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
-    detach_from(links_.lower_bound(answer.link));  // it has ended, and its number may be another's
+    give_up_from(links_.lower_bound(answer.link));  // it has ended, and its number may be another's
     return ESRCH;
   }
 
@@ -185,6 +201,9 @@ class CallServer {
     for (const AskedPoint& each : points) offsets.push_back(each.point.offset);
     const std::vector<bool> mapped = are_mapped_as_code(pid, file, offsets);
     const bool may_time = may_be_timed(pid);
+    const bool has_counters =
+        std::any_of(points.begin(), points.end(), [](const AskedPoint& each) { return each.point.counter != 0; });
+    const CounterPart counters = has_counters ? find_counters(reader_of(file)) : CounterPart{};
     std::vector<std::size_t> granted;
     std::vector<CallCounters::Function> functions;
     granted.reserve(points.size());
@@ -192,8 +211,10 @@ class CallServer {
     for (std::size_t i = 0; i < points.size(); ++i) {
       const CallPoint& point = points[i].point;
       const bool timed = points[i].timed != 0;
-      if (links_.size() + granted.size() >= most_links_) {
+      if (links_.size() + unwanted_.size() + granted.size() >= most_links_) {
         answer.errors[i] = EMFILE;
+      } else if (point.counter != 0 && !counters.has(point.counter)) {
+        answer.errors[i] = EINVAL;  // the kernel would add 1 to other data of the process
       } else if (!mapped[i]) {
         answer.errors[i] = ENXIO;
       } else if (!is_cheap(file, point.offset) || (timed && point.place == CallPlace::function && !may_time)) {
@@ -206,7 +227,12 @@ class CallServer {
     std::vector<CallCounters::Attached> attached = counters_->attach(file, pid, functions);
     for (std::size_t k = 0; k < granted.size(); ++k) {
       answer.errors[granted[k]] = attached[k].error;
-      if (attached[k].error == 0) links_.emplace(answer.link + granted[k], std::move(attached[k].links));
+      answer.since_ns[granted[k]] = attached[k].since_ns;
+      if (attached[k].error == 0) {
+        links_.emplace(answer.link + granted[k], std::move(attached[k].links));
+      } else if (!attached[k].links.empty()) {
+        unwanted_.push_back(std::move(attached[k].links));
+      }
     }
     return 0;
   }
@@ -226,9 +252,8 @@ class CallServer {
     return error;
   }
 
-  void detach_from(Links::iterator first) {
-    CallLinks all;
-    for (auto link = first; link != links_.end(); ++link) all.add(std::move(link->second));
+  void give_up_from(Links::iterator first) {
+    for (auto link = first; link != links_.end(); ++link) unwanted_.push_back(std::move(link->second));
     links_.erase(first, links_.end());
   }
 
@@ -237,6 +262,7 @@ class CallServer {
   std::unique_ptr<CallCounters> counters_;
   std::size_t places_ = 0;
   Links links_;
+  std::vector<CallLinks> unwanted_;
   std::uint64_t last_link_ = 0;
   std::size_t most_links_;
   Allowance attaching_;  // seconds
@@ -297,7 +323,11 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
   const EndByAlarm end;
   pollfd ready{socket, POLLIN, 0};
   bool goes_on = true;
-  while (goes_on && ::poll(&ready, 1, limits.silence_ms) > 0) {
+  while (goes_on) {
+    const bool has_more = server.detach_some();
+    const int requests = ::poll(&ready, 1, has_more ? 0 : limits.silence_ms);
+    if (requests == 0 && has_more) continue;
+    if (requests <= 0) break;
     {
       CallQuestion question;
       MessageFiles files;

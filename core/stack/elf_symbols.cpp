@@ -22,6 +22,7 @@ constexpr std::uint64_t kMostSectionNames = std::uint64_t{64} << 10;  // bytes
 constexpr std::uint64_t kMostNoteBytes = std::uint64_t{1} << 20;      // bytes; Python has four kilobytes
 constexpr std::size_t kMostPlacesOfMark = 8;
 constexpr std::uint32_t kMarkNote = 3;  // NT_STAPSDT
+constexpr std::string_view kCounterSection = ".probes";
 
 template <typename T>
 bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& objects) {
@@ -75,6 +76,14 @@ class ElfFile {
     }
   }
 
+  [[nodiscard]] CounterPart counter_part() const {
+    const std::vector<char> names = text_of(header_.e_shstrndx, kMostSectionNames);
+    const auto found = std::find_if(sections_.begin(), sections_.end(), [&names](const Elf64_Shdr& section) {
+      return section.sh_type == SHT_PROGBITS && word_at(names, section.sh_name) == kCounterSection;
+    });
+    return found == sections_.end() ? CounterPart{} : CounterPart{.offset = found->sh_offset, .size = found->sh_size};
+  }
+
   /// Appends the places of the marks.
   void search_marks(std::span<const std::string_view> wanted, std::vector<std::vector<Mark>>& marks) const {
     const std::vector<char> names = text_of(header_.e_shstrndx, kMostSectionNames);
@@ -85,7 +94,7 @@ class ElfFile {
       const std::string_view name = word_at(names, sections_[i].sh_name);
       if (name == ".note.stapsdt") notes = i;
       if (name == ".stapsdt.base") base = sections_[i].sh_addr;
-      if (name == ".probes") counters = &sections_[i];
+      if (name == kCounterSection) counters = &sections_[i];
     }
     if (notes == 0) return;
     const std::vector<char> text = text_of(notes, kMostNoteBytes);
@@ -259,6 +268,11 @@ FoundMarks find_marks(const ReadFile& read, std::span<const std::string_view> wa
   found.problem = file.open();
   if (found.problem.empty()) file.search_marks(wanted, found.marks);
   return found;
+}
+
+CounterPart find_counters(const ReadFile& read) {
+  ElfFile file(read, ElfFile::Kind::objects);
+  return file.open().empty() ? file.counter_part() : CounterPart{};
 }
 
 }  // namespace reveal

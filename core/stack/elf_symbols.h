@@ -50,4 +50,14 @@ struct FoundMarks {
 /// Looks marks up by "provider:name", as in "python:gc__start". A mark may be in several places of the code.
 [[nodiscard]] FoundMarks find_marks(const ReadFile& read, std::span<const std::string_view> wanted);
 
+/// The part of the file in which its linker has put the counters of marks; empty: there is none.
+struct CounterPart {
+  static constexpr std::uint64_t kCounter = 2;  // bytes
+  std::uint64_t offset = 0, size = 0;
+  [[nodiscard]] bool has(std::uint64_t counter) const noexcept {
+    return size >= kCounter && counter >= offset && counter - offset <= size - kCounter;
+  }
+};
+[[nodiscard]] CounterPart find_counters(const ReadFile& read);
+
 }  // namespace reveal

@@ -10,7 +10,6 @@
 #include "hdf5schema/basics/file_text.h"
 
 namespace reveal {
-namespace {
 
 /// A timed function returns by a system call of the kernel's own (Linux 6.11), which it passed through a process's
 /// seccomp filter at first: a container's filter refuses it, and the process crashes. Let through since 6.14. A filter
@@ -22,8 +21,6 @@ bool kernel_times_safely() {
   if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return false;
   return major != 6 || minor < 11 || minor > 13;
 }
-
-}  // namespace
 
 std::optional<std::int64_t> start_of(pid_t pid) {
   const std::string text = file_text("/proc/" + std::to_string(pid) + "/stat");

@@ -111,7 +111,7 @@ bool ask_for_code(const std::string& path, const Take& take) {
     if (!take(mapping)) return true;
     from = mapping.end;
   }
-  return true;
+  return false;
 }
 
 bool may_have_functions(const Mapping& mapping) noexcept {

@@ -269,12 +269,10 @@ class StackWatch {
   /// Attaching and detaching are slow in the kernel, and a node has many processes: a long round does not hang.
   void goes_on() { round_begun_ns_ = read_clock(CLOCK_MONOTONIC); }
 
-  /// A few functions at once: on older kernels, each one takes a fifth of a second.
   void detach(std::vector<Links> links) {
-    constexpr std::size_t kAtOnce = 16;
     while (!links.empty()) {
       CallLinks some;
-      for (std::size_t i = 0; i < kAtOnce && !links.empty(); ++i) {
+      for (std::size_t i = 0; i < counters_.detached_together() && !links.empty(); ++i) {
         some.add(std::move(links.back().all));
         links.pop_back();
       }
@@ -346,6 +344,8 @@ class StackWatch {
       const FileKey key(mapping.device, mapping.inode);
       if (tracked.mappings.contains({key, mapping.offset, mapping.end - mapping.begin})) continue;
       if (++known > kMostStackMappings) break;
+      if (looked_into_.size() == kMostStackMappings) looked_into_.clear();
+      if (!looked_into_.insert(key).second) continue;
       goes_on();
       const Descriptor file = open_mapped(tracked.process.pid, mapping);
       if (file) static_cast<void>(libraries_.look_into(file.get(), std::string(file_name_of(mapping))));
@@ -380,7 +380,7 @@ class StackWatch {
       return has_place(mapping, place.offset) && !attached.contains(place.offset) && !is_left_out(place.function);
     };
     // All functions are compared before any is attached: if the kernel only tells which pages were written to, these
-    // are written to then.
+    // are written to then. Code that the program replaces in the milliseconds between is not noticed.
     std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
@@ -445,7 +445,7 @@ class StackWatch {
       }
       for (const CallCounters::Point& point : wanted[i].all) attached.emplace(point.offset, function);
       tracked.links.push_back({.function = function, .all = std::move(links[i].links)});
-      ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed);
+      ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed, links[i].since_ns);
       if (!rested_.contains(function)) ++fresh;
     }
     if (fresh == 0) return found;
@@ -545,6 +545,7 @@ class StackWatch {
   std::vector<Tracked> tracked_;
   std::vector<std::size_t> free_;  // numbers
   KnownLibraries libraries_;
+  std::set<FileKey> looked_into_;  // in some process; that a file changed since costs time only
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told

@@ -17,6 +17,8 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -39,6 +41,7 @@
 #include "core/stack/call_counters.h"
 #include "core/stack/call_server.h"
 #include "core/stack/elf_symbols.h"
+#include "core/stack/first_instruction.h"
 #include "core/stack/probed_process.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
@@ -56,6 +59,7 @@ constexpr uid_t kNobody = 65534;
 constexpr int kSkipped = 77;
 constexpr int kFloat = 7;
 constexpr std::size_t kElements = 100;
+constexpr std::uint64_t kBehindTheFile = std::uint64_t{1} << 40U;
 constexpr std::intptr_t kHour = 3600 * std::intptr_t{1'000'000'000};  // ns
 
 std::size_t places() {
@@ -210,6 +214,14 @@ class CallRequests : public ::testing::Test {
     const AskedPoint asked{.point = {.offset = offset, .index = index_}, .timed = timed ? 1U : 0U};
     return broker.attach(file.get(), pid, std::span(&asked, 1)).at(0).error;
   }
+  /// A place behind the function's first instruction that the kernel would single-step.
+  [[nodiscard]] std::uint64_t dear_place() const {
+    const ReadFile read = reader_of(library_.get());
+    std::array<std::byte, kFirstInstructions> code{};
+    std::uint64_t place = offset_ + 1;
+    while (read(place, code) && cheap_probe_at(code) == 0) ++place;
+    return place;
+  }
 
   std::string scope_, why_;
   Descriptor library_;
@@ -321,9 +333,9 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_EQ(error_of(*asked, -1, library_, offset_), EINVAL);
 
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, 0), ENXIO);  // its header, which is no code
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, std::uint64_t{1} << 40U), ENXIO);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, kBehindTheFile), ENXIO);
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, ~std::uint64_t{0}), ENXIO);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_ + 1), EOPNOTSUPP);  // would be single-stepped
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, dear_place()), EOPNOTSUPP);
   EXPECT_EQ(error_of(*asked, caller.pid(), open_library("libcudart.so.13"), offset_), ENXIO);  // not mapped there
 
   const Pipe pipe = open_pipe();
@@ -333,13 +345,15 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), offset_), EBADF);
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC)), offset_), EBADF);
 
-  const std::array<CallPoint, 5> invalid = {{
+  const std::array<CallPoint, 6> invalid = {{
       {.offset = offset_, .index = places()},
       {.offset = offset_, .index = ~std::uint64_t{0}},
       // A function has no counter that the kernel would change, and no mark is a function.
       {.offset = offset_, .index = index_, .counter = 64},
       {.offset = offset_, .index = index_, .counter = 0, .place = CallPlace::begin},
       {.offset = offset_, .index = number_of("python.gc")},
+      // The kernel would change data of the process.
+      {.offset = offset_, .index = number_of("python.gc"), .counter = 64, .place = CallPlace::begin},
   }};
   for (const CallPoint& point : invalid) EXPECT_EQ(link_of(*asked, caller.pid(), point).error, EINVAL);
   EXPECT_FALSE(stranger.probed());
@@ -357,13 +371,13 @@ TEST_F(CallRequests, AttachToManyPointsAtOnce) {
   std::vector<AskedPoint> points(kPoints);
   std::vector<int> expected(kPoints, ENXIO);
   for (std::size_t i = 0; i < kPoints; ++i) {
-    points[i].point = {.offset = (std::uint64_t{1} << 40U) + i, .index = index_};
+    points[i].point = {.offset = kBehindTheFile + i, .index = index_};
   }
   for (const std::size_t good : {std::size_t{1}, kPoints - 2}) {
     points[good].point.offset = offset_;
     expected[good] = 0;
   }
-  points[5].point.offset = offset_ + 1;  // would be single-stepped
+  points[5].point.offset = dear_place();
   expected[5] = EOPNOTSUPP;
   const std::vector<CallBroker::Linked> linked = asked->attach(library_.get(), caller.pid(), points);
   ASSERT_EQ(linked.size(), kPoints);
@@ -388,7 +402,8 @@ TEST_F(CallRequests, AttachAllOfAFunctionOrNothingOfIt) {
   SKIP_WITHOUT(asked);
   CallCounters counters(places(), std::move(asked));
   const CallShape shape = shape_of(stack_functions()[number_of("ncclAllReduce")], true);
-  const std::array<CallCounters::Point, 2> half = {{{.offset = offset_, .index = index_}, {.index = index_}}};
+  const std::array<CallCounters::Point, 2> half = {
+      {{.offset = offset_, .index = index_}, {.offset = kBehindTheFile, .index = index_}}};
   const std::array<CallCounters::Function, 2> functions = {
       {{.shape = shape, .points = half}, {.shape = shape, .points = std::span(half).first(1)}}};
   std::vector<CallCounters::Attached> attached =
@@ -396,10 +411,13 @@ TEST_F(CallRequests, AttachAllOfAFunctionOrNothingOfIt) {
   ASSERT_EQ(attached.size(), 1U);
   EXPECT_EQ(attached[0].error, ENXIO);
   EXPECT_TRUE(caller.comes_to_be_probed(false)) << "its first point was attached";
+  const std::int64_t before = read_clock(CLOCK_MONOTONIC);
   attached = counters.attach(library_.get(), caller.pid(), functions);
   ASSERT_EQ(attached.size(), 2U);
   EXPECT_EQ(attached[0].error, ENXIO);
   EXPECT_EQ(attached[1].error, 0);
+  EXPECT_GT(attached[1].since_ns, before);
+  EXPECT_LT(attached[1].since_ns, read_clock(CLOCK_MONOTONIC));
   static_cast<void>(caller.call(7));
   EXPECT_EQ(counters.calls(index_), 7U);
 }
@@ -433,8 +451,12 @@ TEST_F(CallRequests, AreBounded) {
   serve({.attaching = 1e-9, .attaching_later = 0});
   asked = broker();
   SKIP_WITHOUT(asked);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EAGAIN);
+  std::vector<AskedPoint> two_requests(CallQuestion::kMostPoints + 1,
+                                       AskedPoint{.point = {.offset = kBehindTheFile, .index = index_}});
+  two_requests.front().point.offset = two_requests.back().point.offset = offset_;
+  const std::vector<CallBroker::Linked> linked = asked->attach(library_.get(), caller.pid(), two_requests);
+  EXPECT_EQ(linked.front().error, 0);
+  EXPECT_EQ(linked.back().error, EAGAIN);
 }
 
 TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {

@@ -16,13 +16,16 @@
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/stack/elf_symbols.h"
+#include "core/stack/probed_process.h"
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
@@ -42,6 +45,53 @@ TEST(Stack, CountsByPerfEventsOnOlderKernels) {
     EXPECT_TRUE(counters.pending().empty());
   } catch (const Unavailable& why) {
     GTEST_SKIP() << why.what();
+  }
+}
+
+TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
+  using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+  constexpr int kFloat = 7;
+  const std::string path = std::string(STACK_DOUBLES) + "/libnccl.so.2";
+  const Descriptor library(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(opened, nullptr);
+  const auto reduce = reinterpret_cast<Reduce>(::dlsym(opened, "ncclAllReduce"));
+  ASSERT_NE(reduce, nullptr);
+  const std::array<std::string_view, 2> wanted = {"ncclAllReduce", "ncclReduce"};
+  const FoundFunctions found = find_functions(reader_of(library.get()), wanted);
+  const std::array<CallCounters::Point, 2> points = {
+      {{.offset = found.offsets.at(0), .index = 0}, {.offset = found.offsets.at(1), .index = 1}}};
+  for (const CallCounters::Way way : {CallCounters::Way::multi, CallCounters::Way::single}) {
+    std::optional<CallCounters> counters;
+    try {
+      counters.emplace(stack_functions().size(), way);
+    } catch (const Unavailable& why) {
+      GTEST_SKIP() << why.what();
+    }
+    for (const bool timed : {false, true}) {
+      if (timed && !may_be_timed(::getpid())) continue;
+      const CallShape shape{.timed = timed};
+      const std::array<CallCounters::Function, 2> functions = {{{.shape = shape, .points = std::span(points).first(1)},
+                                                                {.shape = shape, .points = std::span(points).last(1)}}};
+      std::vector<CallCounters::Attached> attached = counters->attach(library.get(), ::getpid(), functions);
+      ASSERT_EQ(attached.size(), 2U);
+      CallLinks links;
+      for (CallCounters::Attached& each : attached) {
+        EXPECT_EQ(each.error, 0);
+        links.add(std::move(each.links));
+      }
+      EXPECT_LT(attached[0].since_ns, attached[1].since_ns);
+      for (int i = 0; i < 5; ++i) static_cast<void>(reduce(nullptr, nullptr, 1, kFloat, 0, nullptr, nullptr));
+      EXPECT_FALSE(links.empty());
+      links.detach();
+      EXPECT_TRUE(links.empty());
+      static_cast<void>(reduce(nullptr, nullptr, 1, kFloat, 0, nullptr, nullptr));
+      const CallCounts counts = counters->take(0);
+      EXPECT_EQ(counts.calls, 5U) << counters->way();
+      EXPECT_EQ(counts.returned, timed ? 5U : 0U) << counters->way();
+      EXPECT_EQ(counters->calls(1), 0U);
+      counters->reset(0, stack_functions().size());
+    }
   }
 }
 

@@ -41,13 +41,13 @@ TEST(Stack, NamesNoFunctionThatRests) {
   }
   CallLedger ledger(*counters, 4096);
   EXPECT_EQ(ledger.answer(), "functions\n");
-  ledger.attached("rank0", step_function(), 0, false);
+  ledger.attached("rank0", step_function(), 0, false, read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(ledger.answer(), "functions torch.backward\n");
   ledger.failed(0, "Permission denied");
   const std::string first(stack_functions().front().name);
   EXPECT_EQ(ledger.answer(), "functions torch.backward\nnote " + first + " is not measured: Permission denied\n");
   ledger.ended("rank0");
-  ledger.attached("rank0", step_function(), 1, false);
+  ledger.attached("rank0", step_function(), 1, false, read_clock(CLOCK_MONOTONIC));
   ledger.rest(step_function(), "it costs too much");
   EXPECT_TRUE(ledger.rests(step_function()));
   EXPECT_TRUE(ledger.answer().starts_with("functions\n"));
@@ -80,7 +80,8 @@ class Counted {
   explicit Counted(const ToyProcess& process)
       : toy(process), counters(stack_functions().size()), ledger(counters, 4096) {}
 
-  void attach(const char* library, std::string_view name) {
+  /// `steps`: made before the ledger hears that the function is attached.
+  void attach(const char* library, std::string_view name, int steps = 0) {
     const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
     const StackFunction& function = stack_functions()[number_of(name)];
     const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function.symbols).first(1));
@@ -89,7 +90,8 @@ class Counted {
     CallCounters::Attached attached = counters.attach(file.get(), toy.pid(), shape, std::span(&point, 1));
     ASSERT_EQ(attached.error, 0);
     links_[number_of(name)] = std::move(attached.links);
-    ledger.attached("rank0", number_of(name), 0, shape.timed);
+    make_steps(steps);
+    ledger.attached("rank0", number_of(name), 0, shape.timed, attached.since_ns);
   }
   /// `steps`: made before the function is detached.
   void rest(std::string_view name, int steps = 0) {
@@ -265,6 +267,21 @@ TEST(Stack, KnowsNoSumsOfStepsInWhichAFunctionRested) {
   EXPECT_EQ(bytes_of_steps(again), (std::vector<std::string>{"-", "2000"})) << again;
 }
 
+/// "5", "6 without a duration": the numbers of the steps that were told.
+std::vector<std::string> numbers_of_steps(const std::string& answer) {
+  std::vector<std::string> steps;
+  std::string_view rest = answer;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    if (!line.starts_with("step rank0 ")) continue;
+    line.remove_prefix(std::string_view("step rank0 ").size());
+    const std::string number(next_word(line));
+    static_cast<void>(next_word(line));
+    steps.push_back(number + (next_word(line) == "-" ? " without a duration" : ""));
+  }
+  return steps;
+}
+
 TEST(Stack, TakesNoRestOfTheClockForALongStep) {
   const ToyProcess toy;
   COUNT_OR_SKIP(counted, toy);
@@ -275,18 +292,22 @@ TEST(Stack, TakesNoRestOfTheClockForALongStep) {
   counted->ledger.resume(step_function());
   counted->attach("libtorch_cpu.so", "torch.backward");
   counted->make_steps(2);
-  std::vector<std::string> steps;
   const std::string answer = counted->ledger.answer();
-  std::string_view rest = answer;
-  std::string_view line;
-  while (next_line(rest, line)) {
-    if (!line.starts_with("step rank0 ")) continue;
-    line.remove_prefix(std::string_view("step rank0 ").size());
-    const std::string number(next_word(line));
-    static_cast<void>(next_word(line));
-    steps.push_back(number + (next_word(line) == "-" ? " without a duration" : ""));
-  }
-  EXPECT_EQ(steps, (std::vector<std::string>{"1", "2 without a duration", "5"})) << answer;
+  EXPECT_EQ(numbers_of_steps(answer), (std::vector<std::string>{"1", "2 without a duration", "5"})) << answer;
+}
+
+// It hears of all functions of a library together.
+TEST(Stack, ListsTheStepsSinceTheirClockWasAttachedThoughItHearsOfThatLater) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->make_steps(1);
+  counted->rest("torch.backward", 1);
+  counted->ledger.resume(step_function());
+  counted->attach("libtorch_cpu.so", "torch.backward", 2);
+  counted->make_steps(1);
+  const std::string answer = counted->ledger.answer();
+  EXPECT_EQ(numbers_of_steps(answer), (std::vector<std::string>{"1 without a duration", "3", "4"})) << answer;
 }
 
 TEST(Stack, ForgetsTheCallsThatWereUnderWayWhenAFunctionBeganToRest) {

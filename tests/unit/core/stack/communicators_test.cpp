@@ -270,7 +270,7 @@ TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {
   ATTACH_OR_SKIP(attached);
   attached->attach_nccl(toy);
   CallLedger ledger(attached->counters, 32768);
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   const auto standing = [&ledger] {
     const std::string answer = ledger.answer();
     const std::size_t at = answer.find("standing ");
@@ -360,7 +360,7 @@ TEST(Communicators, KeepTheFirstCallsOfEachHalfSecondAndTheNewest) {
   CallLedger ledger(attached->counters, 32768);
   EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .rank = 2, .ranks = 4, .id = 1}), 0);
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 20, .communicator = 7}), 0);
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "before all was attached";
   wait_for_next_samples();
   const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
@@ -397,7 +397,7 @@ TEST(Communicators, TellTheLastCallOfAProcessThatHasEnded) {
   ATTACH_OR_SKIP(attached);
   attached->attach_nccl(toy);
   CallLedger ledger(attached->counters, 32768);
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 9, .communicator = 7}), 0);
   const std::vector<Listed> before = listed_in(ledger.answer());
   ASSERT_FALSE(before.empty());
@@ -449,17 +449,17 @@ TEST(Communicators, KeepNoCallBehindARestOfAFunction) {
   ATTACH_OR_SKIP(attached);
   attached->attach_nccl(toy);
   CallLedger ledger(attached->counters, 32768);
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
   ledger.rest(number_of("ncclAllReduce"), "it costs too much");
   EXPECT_EQ(listed_in(ledger.answer()).back().number, 2) << "those before it";
   ledger.resume(number_of("ncclAllReduce"));
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
   EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "some may be missing between them";
   ledger.ended("rank0");
   attached->counters.reset(0, stack_functions().size());
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);
   EXPECT_EQ(numbers_of(listed_in(ledger.answer())), std::vector<std::int64_t>{1}) << "another process";
 }
@@ -470,7 +470,7 @@ TEST(Communicators, CountTheCallsThatWereNotTakenInTime) {
   ATTACH_OR_SKIP(attached);
   attached->attach_nccl(toy);
   CallLedger ledger(attached->counters, 32768);
-  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   for (int period = 0; period < 4; ++period) {  // 3 calls of each of 30 communicators in each of them
     wait_for_next_samples();
     for (std::uintptr_t number = 1; number <= 30; ++number) {

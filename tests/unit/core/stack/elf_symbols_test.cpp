@@ -116,16 +116,17 @@ struct MarkedProgram {
     notes[1].place = 0x42ff0;
     std::memcpy(notes[1].names, "python\0gc__done\0", 17);
   }
+  [[nodiscard]] ReadFile reader() const {
+    return [text = std::string(reinterpret_cast<const char*>(this), sizeof *this)](std::uint64_t offset,
+                                                                                   std::span<std::byte> into) {
+      if (offset > text.size() || text.size() - offset < into.size()) return false;
+      std::memcpy(into.data(), text.data() + offset, into.size());
+      return true;
+    };
+  }
   [[nodiscard]] FoundMarks marks() const {
     constexpr std::string_view kMarks[] = {"python:gc__start", "python:gc__done", "perl:gc__start"};
-    const std::string text{reinterpret_cast<const char*>(this), sizeof *this};
-    return find_marks(
-        [&text](std::uint64_t offset, std::span<std::byte> into) {
-          if (offset > text.size() || text.size() - offset < into.size()) return false;
-          std::memcpy(into.data(), text.data() + offset, into.size());
-          return true;
-        },
-        kMarks);
+    return find_marks(reader(), kMarks);
   }
 };
 
@@ -157,6 +158,24 @@ TEST(ElfMarks, OfAHostileFileHaveNoCounterInOtherData) {
   program.notes[0].counter = 0x5000e;
   program.sections[4].sh_name = 1;
   EXPECT_TRUE(program.marks().marks[0].empty()) << "there is no section of counters";
+}
+
+// The call server looks there before it lets the kernel do that.
+TEST(ElfMarks, HaveTheirCountersInOneSection) {
+  MarkedProgram program;
+  const CounterPart found = find_counters(program.reader());
+  EXPECT_TRUE(found.has(0x3000) && found.has(0x300e));
+  for (const std::uint64_t other :
+       {std::uint64_t{0}, std::uint64_t{0x2fff}, std::uint64_t{0x300f}, std::uint64_t{0x3010}, ~std::uint64_t{0}}) {
+    EXPECT_FALSE(found.has(other)) << other;
+  }
+  program.sections[4].sh_size = 1;
+  EXPECT_FALSE(find_counters(program.reader()).has(0x3000)) << "the kernel changes two bytes";
+  program.sections[4].sh_size = 16;
+  program.sections[4].sh_name = 1;
+  EXPECT_FALSE(find_counters(program.reader()).has(0x300e));
+  program.header.e_shnum = 0;
+  EXPECT_FALSE(find_counters(program.reader()).has(0));
 }
 
 TEST(ElfMarks, OfAHostileFileCostNothing) {
