@@ -164,7 +164,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const QueueSignal& 
   return signal.of_shapers ? found : or_whole_run(context, series.values, least, std::move(found));
 }
 
-/// What a queue did with packets, and when.
+/// The drops of a queue, or its holding back, and the intervals of it.
 struct QueueEvents {
   const QueueSignal& signal;
   MetricSeries series;

@@ -19,7 +19,7 @@ constexpr LossThresholds kLeast{.min_missing_share = 0.2, .min_missing = 0.0005}
 
 /// Per second, from 50 s to 65 s.
 struct Rates {
-  double reports = 13;  // of duplicates
+  double reports = 13;  // about duplicates
   double recoveries = 2;
   double probes = 0;
   double timeouts = 0;
