@@ -142,10 +142,13 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.retransmits", sender.again.segments);
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
-  const double missing = std::round(account.sum().lost());
-  if (missing < 1) return;
-  loss.sentence +=
-      fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
+  const RetransmitCount all = account.sum();
+  const double lost = std::round(all.lost());
+  if (lost < 1) return;
+  const double missing = std::round(all.missing());
+  loss.sentence += fmt::format(
+      " {} had to send at least {} segments again{}.", listed(names, kMostSenders), number(lost),
+      missing > lost ? fmt::format(", of the {} of which no report says that they had arrived", number(missing)) : "");
 }
 
 /// The recoveries of a sender are the first evidence of its findings; receivers have none. A remark is about other

@@ -17,7 +17,8 @@ std::size_t sample_at(const RuleContext& context, std::int64_t utc_ns) {
   return static_cast<std::size_t>(std::clamp<long long>(sample, 0, static_cast<long long>(context.telemetry.samples)));
 }
 
-/// The estimate, or the work that the job did not do meanwhile.
+/// The estimate, or the work that the job did not do meanwhile. Work that went on takes no estimate back: the rule
+/// measured a delay, of which the calls of the job may know nothing.
 Impact known_better(const RuleContext& context, const Finding& finding, Impact estimate) {
   if (!estimate.seconds || finding.intervals.size() != 1) return estimate;
   const TimeSpan& span = finding.intervals.front();
@@ -28,6 +29,14 @@ Impact known_better(const RuleContext& context, const Finding& finding, Impact e
   return {.seconds = lost->seconds, .percent = std::nullopt, .how = std::move(lost->how)};
 }
 
+void store_impact(const RuleContext& context, Finding& finding, Impact impact) {
+  if (impact.seconds) impact.percent = 100 * *impact.seconds / job_seconds(context);
+  impact.at_most = impact.at_most && impact.seconds;
+  finding.severity = severity_of_loss(impact.seconds.value_or(0), impact.percent.value_or(0),
+                                      context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+  finding.impact = std::move(impact);
+}
+
 void set_impact(const RuleContext& context, Finding& finding, Impact estimate) {
   if (estimate.seconds && std::isnan(*estimate.seconds)) estimate.seconds.reset();
   if (estimate.seconds && *estimate.seconds <= 0) {
@@ -35,12 +44,7 @@ void set_impact(const RuleContext& context, Finding& finding, Impact estimate) {
     finding.severity = Severity::info;
     return;
   }
-  Impact& impact = finding.impact;
-  impact = known_better(context, finding, std::move(estimate));
-  if (impact.seconds) impact.percent = 100 * *impact.seconds / job_seconds(context);
-  impact.at_most = impact.at_most && impact.seconds;
-  finding.severity = severity_of_loss(impact.seconds.value_or(0), impact.percent.value_or(0),
-                                      context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+  store_impact(context, finding, known_better(context, finding, std::move(estimate)));
 }
 
 }  // namespace
@@ -84,24 +88,24 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   constexpr double kNoticeable = 0.02;
   const bool received = which == Segments::received;
   const std::string_view verb = received ? "arrived" : "were sent";
-  const auto lost = lost_work(context, at);
+  const auto store = [&](std::optional<double> seconds, std::string how) {
+    store_impact(context, finding, {.seconds = seconds, .percent = std::nullopt, .how = std::move(how)});
+  };
   if (at.length() == context.telemetry.samples) {
-    set_loss(context, finding, std::nullopt, "not known: no part of the run was without it");
-  } else if (lost && lost->seconds > 0) {
-    set_loss(context, finding, lost->seconds, lost->how);
+    store(std::nullopt, "not known: no part of the run was without it");
+  } else if (auto lost = lost_work(context, at); lost && lost->seconds > 0) {
+    store(lost->seconds, std::move(lost->how));
   } else if (lost) {
-    set_loss(context, finding, std::nullopt,
-             fmt::format("none seen: {} read and wrote as much as usual", context.watched()));
+    store(std::nullopt, "none seen: " + lost->how);
   } else if (!segments) {
-    set_loss(context, finding, std::nullopt,
-             fmt::format("not known: the rate of {} segments was not measured", received ? "received" : "sent"));
+    store(std::nullopt,
+          fmt::format("not known: the rate of {} segments was not measured", received ? "received" : "sent"));
   } else if (segments->fall() > kNoticeable) {
-    set_loss(context, finding, segments->fall() * context.seconds(at.length()),
-             fmt::format("{} segments {} per second instead of {}", number(segments->inside), verb,
-                         number(segments->outside)));
+    store(segments->fall() * context.seconds(at.length()),
+          fmt::format("{} segments {} per second instead of {}", number(segments->inside), verb,
+                      number(segments->outside)));
   } else {
-    set_loss(context, finding, std::nullopt,
-             fmt::format("not known: as many segments {} as usual, but they may have been smaller", verb));
+    store(std::nullopt, fmt::format("not known: as many segments {} as usual, but they may have been smaller", verb));
   }
 }
 

@@ -18,17 +18,13 @@ constexpr double kDistinctBurst = 2;     // height of a burst, relative to the l
 constexpr double kEvenCycles = 0.3;      // largest range of eight tenths of their times or work, relative to the median
 constexpr double kLeastDelay = 0.05;     // a smaller one is no slow-down
 constexpr double kPartOfACycle = 0.15;   // the first and the last burst are cut by samples
+constexpr double kMostDelay = 1.1;       // relative to the interval, of which both ends are known to samples
 constexpr double kOtherCycles = 0.2;     // difference between two courses, relative to the time of the cycles
 constexpr std::size_t kLeastWindows = 3;  // with a burst each
 
-double value_at(std::vector<double>& values, double quantile) {
-  return ranked<double>(values,
-                        static_cast<std::size_t>(std::lround(quantile * static_cast<double>(values.size() - 1))));
-}
-
 /// The range of eight tenths of the values, relative to their median.
 double relative_range(std::vector<double>& values) {
-  return (value_at(values, 0.9) - value_at(values, 0.1)) / value_at(values, 0.5);
+  return (at_quantile(values, 0.9) - at_quantile(values, 0.1)) / at_quantile(values, 0.5);
 }
 
 /// The begins of bursts: values above half of the way from the level in the middle to the highest ones. Cycles are no
@@ -38,17 +34,18 @@ std::vector<std::size_t> bursts_of(std::span<const double> rate, std::size_t loa
   std::vector<double> levels;
   std::vector<double> tops;
   for (std::size_t begin = loading; begin + window <= rate.size(); begin += window) {
+    const std::size_t before = levels.size();
     double top = 0;
     for (const double each : rate.subspan(begin, window)) {
       if (std::isnan(each)) continue;
       levels.push_back(each);
       top = std::max(top, each);
     }
-    tops.push_back(top);
+    if (levels.size() > before) tops.push_back(top);
   }
   if (levels.empty() || tops.size() < kLeastWindows) return {};
-  const double level = value_at(levels, 0.5);
-  const double top = value_at(tops, 0.5);
+  const double level = at_quantile(levels, 0.5);
+  const double top = at_quantile(tops, 0.5);
   if (!(top > kDistinctBurst * level)) return {};
   std::vector<std::size_t> bursts;
   std::size_t last = 0;
@@ -83,24 +80,31 @@ std::optional<WorkCycles> cycles_of(const WorkCourse& course, Interval at, std::
     works.push_back(work);
   }
   if (times.size() < kLeastCycles || relative_range(works) > kEvenCycles) return std::nullopt;
-  const double usual = value_at(times, 0.5);
+  const double usual = at_quantile(times, 0.5);
   const double range = relative_range(times);
   if (range > kEvenCycles || usual < kShortestCycle || usual > static_cast<double>(at.length())) return std::nullopt;
   // Bursts that a timer makes come at the same times whatever the job does between them.
   const auto count = static_cast<double>(end - after_begin + 1);
-  const double cycles = work_in(course.rate, touched) / value_at(works, 0.5);
+  const double cycles = work_in(course.rate, touched) / at_quantile(works, 0.5);
   if (!(std::abs(cycles - count) <= kPartOfACycle)) return std::nullopt;
-  return WorkCycles{.calls = course.calls,
-                    .count = count,
-                    .took = static_cast<double>(touched.length()),
-                    .usual = usual,
-                    .spread = range / std::sqrt(count)};
+  WorkCycles found{.calls = course.calls,
+                   .count = count,
+                   .took = static_cast<double>(touched.length()),
+                   .usual = usual,
+                   .spread = range / std::sqrt(count)};
+  // Something else in the first or the last cycle delayed them, too.
+  if (found.lost() > kMostDelay * static_cast<double>(at.length())) return std::nullopt;
+  return found;
 }
 
 }  // namespace
 
 bool WorkCycles::slower() const {
   return lost() > std::max(kLeastDelay, spread) * took;
+}
+
+bool WorkCycles::went_on() const {
+  return std::abs(lost()) <= kLeastDelay * took;
 }
 
 std::string WorkCycles::words(std::string_view subject, double step_seconds) const {

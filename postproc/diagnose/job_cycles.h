@@ -32,13 +32,15 @@ struct WorkCycles {
   [[nodiscard]] double lost() const { return took - count * usual; }
   /// Whether they took longer by more than they vary.
   [[nodiscard]] bool slower() const;
-  /// "3 cycles of the job, from burst to burst of its read calls, took 15.8 s instead of 13.7 s"
+  /// Whether they took as long as usual; neither where they differ by less than they vary.
+  [[nodiscard]] bool went_on() const;
+  /// "3 cycles of the job, from burst to burst of its read calls, took 15.8 s instead of 13.8 s"
   [[nodiscard]] std::string words(std::string_view subject, double step_seconds) const;
 };
 
 /// Returns the cycles of the steadiest course. Nothing where no course has four other cycles that are even, each with
-/// the same work and no longer than the interval, or where two courses contradict each other. The first `loading`
-/// samples are left out.
+/// the same work and no longer than the interval, where the delay is longer than the interval, or where two courses
+/// contradict each other. The first `loading` samples are left out.
 [[nodiscard]] std::optional<WorkCycles> work_cycles(std::span<const WorkCourse> work, Interval at, std::size_t loading);
 
 }  // namespace reveal

@@ -17,11 +17,6 @@ constexpr double kLeastPace = 1e6;      // bytes/s
 constexpr double kContradiction = 0.2;  // between the two metrics
 constexpr double kLoadingSeconds = 2;   // programs load in the first seconds
 
-double at_quantile(std::vector<double>& values, double quantile) {
-  return ranked<double>(values,
-                        static_cast<std::size_t>(std::lround(quantile * static_cast<double>(values.size() - 1))));
-}
-
 std::optional<WorkPace> course_pace(const WorkCourse& work, Interval at, std::size_t loading, std::size_t window) {
   const Interval excluded[] = {{0, std::min(loading, work.rate.size())}, at};
   std::vector<double> windows = window_means(work.rate, excluded, window);
@@ -97,7 +92,9 @@ std::optional<LostWork> lost_work(const RuleContext& context, Interval at) {
   const auto cycles = context.progress->cycles(context, at);
   const double step = context.telemetry.step_seconds;
   if (cycles && (!pace || cycles->spread <= kClearlySteadier * pace->spread)) {
-    return LostWork{cycles->slower() ? step * cycles->lost() : 0, cycles->words(context.watched(), step)};
+    if (!(cycles->slower() || cycles->went_on())) return std::nullopt;
+    const double lost = cycles->slower() ? std::min(cycles->lost(), static_cast<double>(at.length())) : 0;
+    return LostWork{step * lost, cycles->words(context.watched(), step)};
   }
   if (!pace || !(pace->fell() || pace->went_on())) return std::nullopt;
   return LostWork{pace->fell() ? pace->lost() * context.seconds(at.length()) : 0, pace->words(context.watched())};

@@ -66,7 +66,8 @@ struct LostWork {
   double seconds = 0;  // 0: as much was done as usual
   std::string how;
 };
-/// By the job's cycles where they are clearly steadier than its pace, else by the pace. Nothing where neither is known.
+/// By the job's cycles where they are clearly steadier than its pace, else by the pace. Nothing where neither is known,
+/// or where it changed by less than it varies.
 [[nodiscard]] std::optional<LostWork> lost_work(const RuleContext& context, Interval at);
 
 /// Returns the pace in an interval in which the job on the context's node did less than usual, else nothing.

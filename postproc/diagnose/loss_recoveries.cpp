@@ -19,4 +19,9 @@ std::optional<std::vector<double>> recoveries_that_stood(const RuleContext& cont
   return stood;
 }
 
+std::string_view metric_of_duplicates(const RuleContext& context) {
+  constexpr std::string_view kSegments = "tcpext.TCPDSACKRecvSegs";
+  return context.total_if_measured(kSegments) ? kSegments : std::string_view("tcpext.TCPDSACKRecv");
+}
+
 }  // namespace reveal

@@ -20,4 +20,7 @@ inline constexpr std::array<std::string_view, 3> kUndoneRecoveries = {"tcpext.TC
 /// Returns the recoveries per step less those that were undone in it. Nothing if they were not measured.
 [[nodiscard]] std::optional<std::vector<double>> recoveries_that_stood(const RuleContext& context);
 
+/// The counter of segments that had arrived already; on older kernels that of reports, each of which may be of several.
+[[nodiscard]] std::string_view metric_of_duplicates(const RuleContext& context);
+
 }  // namespace reveal

@@ -2,10 +2,8 @@
 // as duplicates. https://www.rfc-editor.org/rfc/rfc3708
 #pragma once
 
-#include <string_view>
 #include <vector>
 
-#include "postproc/diagnose/rule.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
@@ -15,7 +13,7 @@ namespace reveal {
 struct RetransmitCount {
   double segments = 0;
   double duplicates = 0;
-  double overtaken = 0;             // part of `segments`: while packets overtook each other, see overtaken_steps()
+  double overtaken = 0;             // part of `segments`: while packets overtook each other (overtaken_steps())
   double overtaken_duplicates = 0;  // part of `duplicates`, likewise
 
   RetransmitCount& operator+=(const RetransmitCount& more);
@@ -31,16 +29,14 @@ struct LossThresholds {
   double min_missing_share = 0;
   double min_missing = 0;
 };
-/// Whether segments were lost. Nearly all segments that were sent again because others overtook them are reported as
-/// duplicates, however many they are; of those that were sent again because they were lost, none. `traffic`: segments
-/// on the same way, or 0 where that is not known.
+/// Whether segments were lost, more than a handful. Nearly all segments that were sent again because others overtook
+/// them are reported as duplicates, however many they are; of those that were sent again because they were lost, none.
+/// `traffic`: segments on the same way, or 0 where that is not known.
 [[nodiscard]] bool were_lost(const RetransmitCount& again, double traffic, const LossThresholds& least);
 
-/// Per step, whether packets of the node overtook each other on their way: it got many reports of duplicates for each
-/// of its recoveries. All false where they were not measured.
+/// Per step, whether packets of the node overtook each other on their way: it noticed another order in each of several
+/// recoveries, and got many reports of duplicates for each. All false where that was not measured. The counters are
+/// those of the node: one path on which packets overtake each other counts for all of its peers.
 [[nodiscard]] std::vector<bool> overtaken_steps(const Telemetry& telemetry);
-
-/// The counter of segments that had arrived already; on older kernels that of reports, each of which may be of several.
-[[nodiscard]] std::string_view metric_of_duplicates(const RuleContext& context);
 
 }  // namespace reveal

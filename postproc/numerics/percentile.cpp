@@ -1,5 +1,6 @@
 #include "postproc/numerics/percentile.h"
 
+#include <cmath>
 #include <limits>
 
 namespace reveal {
@@ -15,6 +16,10 @@ double percentile(std::vector<double> values, double percent) {
 
 double lower_percentile(std::span<double> values, double percent) {
   return ranked(values, static_cast<std::size_t>(percent / 100 * static_cast<double>(values.size() - 1)));
+}
+
+double at_quantile(std::span<double> values, double quantile) {
+  return ranked(values, static_cast<std::size_t>(std::lround(quantile * static_cast<double>(values.size() - 1))));
 }
 
 }  // namespace reveal

@@ -22,4 +22,7 @@ template <typename Number>
 /// NaN.
 [[nodiscard]] double lower_percentile(std::span<double> values, double percent);
 
+/// The value of the rank that is nearest to a quantile, 0 to 1. Reorders them; needs at least one, and no NaN.
+[[nodiscard]] double at_quantile(std::span<double> values, double quantile);
+
 }  // namespace reveal

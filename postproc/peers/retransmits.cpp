@@ -61,9 +61,9 @@ Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t dup
   return trend;
 }
 
-/// 0 where the list is shorter, or damaged.
-double part_in(const std::vector<double>& list, std::size_t slot) {
-  return slot < list.size() && !std::isnan(list[slot]) ? list[slot] : 0;
+/// At most `all`; 0 where the list is shorter, or damaged.
+double part_in(const std::vector<double>& list, std::size_t slot, double all) {
+  return slot < list.size() && list[slot] > 0 ? std::min(list[slot], std::max(0.0, all)) : 0;
 }
 
 Trend in_longer_slots(const Trend& trend) {
@@ -144,8 +144,8 @@ std::optional<RetransmitCount> retransmits_in(const Retransmits& all, std::span<
       if (std::isnan(to.segments[i]) || std::isnan(to.duplicates[i])) continue;
       *sum += {.segments = to.segments[i],
                .duplicates = to.duplicates[i],
-               .overtaken = part_in(to.overtaken, i),
-               .overtaken_duplicates = part_in(to.overtaken_duplicates, i)};
+               .overtaken = part_in(to.overtaken, i, to.segments[i]),
+               .overtaken_duplicates = part_in(to.overtaken_duplicates, i, to.duplicates[i])};
     }
   }
   return sum;

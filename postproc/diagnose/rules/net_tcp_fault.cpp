@@ -182,14 +182,11 @@ std::optional<RetransmitCount> sent_again_in(const RuleContext& context, Interva
   const auto again = context.total_if_measured("tcp.RetransSegs");
   const auto arrived = context.total_if_measured(metric_of_duplicates(context));
   if (!again || !arrived) return std::nullopt;
-  // The kernel does not count segments in reports that it does not believe, as when there are more than it sent again.
-  const auto ignored = context.total_if_measured("tcpext.TCPDSACKIgnoredDubious");
   const std::vector<bool> overtaken = overtaken_steps(context.telemetry);
   RetransmitCount sum;
   for (std::size_t t = at.begin; t < at.end; ++t) {
     RetransmitCount count{.segments = (*again)[t], .duplicates = (*arrived)[t]};
     if (std::isnan(count.segments) || std::isnan(count.duplicates)) continue;
-    if (ignored && !std::isnan((*ignored)[t])) count.duplicates += (*ignored)[t];
     if (overtaken[t]) {
       count.overtaken = count.segments;
       count.overtaken_duplicates = count.duplicates;
@@ -285,8 +282,8 @@ const RegisteredRule kRule{{
         "other show at the sender: intervals with more recoveries, per second and per segment sent "
         "(tcpext.TCPSackRecovery against tcp.OutSegs), that it did not undo (tcpext.TCPFullUndo, "
         "tcpext.TCPPartialUndo, tcpext.TCPDSACKUndo) than come together by chance. Many reports of duplicates for each "
-        "recovery (tcpext.TCPDSACKRecv): packets overtook each other, and only the segments sent again that such "
-        "reports cannot leave out were lost.",
+        "recovery (tcpext.TCPDSACKRecv) with another order (tcpext.TCPSACKReorder): packets overtook each other, and "
+        "only the segments sent again that such reports cannot leave out were lost.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,

@@ -1,6 +1,7 @@
-// Segments that a node sent again although nothing is broken: too early, because acknowledgements came late or out of
-// order; or in bursts of the job's own traffic that fill a queue of the network for a moment. How the sender recovered
-// distinguishes them from loss by a fault, where each lost segment is recovered by itself.
+// Segments that a node sent again although no fault lost them: too early, because acknowledgements came late or out of
+// order, or because packets overtook each other; or in bursts of the job's own traffic that fill a queue of the network
+// for a moment. How the sender recovered distinguishes them from loss by a fault, where each lost segment is recovered
+// by itself.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -75,16 +76,13 @@ double follows(const RuleContext& context, std::span<const double> again, std::s
 struct Retransmissions {
   std::string_view needless_metric;
   double sent = 0;
-  double again = 0;
-  double overtaken = 0;  // part of `again`: while packets overtook each other
-  double needless = 0;   // had arrived already, as the receiver reported
+  RetransmitCount again;
   double recovered = 0;  // recoveries of the sender
   double stood = 0;      // those that it did not undo: each is from a loss
   double with_bursts = kNaN;
 
-  [[nodiscard]] double needless_share() const { return needless / again; }
-  [[nodiscard]] double recovery_share() const { return recovered / again; }
-  [[nodiscard]] bool mostly_overtaken() const { return overtaken > 0 && overtaken >= 0.5 * again; }
+  [[nodiscard]] double needless_share() const { return again.duplicates / again.segments; }
+  [[nodiscard]] double recovery_share() const { return recovered / again.segments; }
 };
 
 Retransmissions count(const RuleContext& context) {
@@ -100,9 +98,9 @@ Retransmissions count(const RuleContext& context) {
   }
   return {.needless_metric = needless,
           .sent = present_values(sent).sum,
-          .again = present_values(again).sum,
-          .overtaken = again_while_overtaken,
-          .needless = present_values(open_steps(context.total(needless), explained)).sum,
+          .again = {.segments = present_values(again).sum,
+                    .duplicates = present_values(open_steps(context.total(needless), explained)).sum,
+                    .overtaken = again_while_overtaken},
           .recovered = present_values(open_steps(recoveries, explained)).sum,
           .stood = present_values(open_steps(recoveries_that_stood(context).value_or(recoveries), explained)).sum,
           .with_bursts = follows(context, again, sent)};
@@ -121,10 +119,10 @@ Reason reason_of(const RuleContext& context, const Retransmissions& seen) {
 std::string sentence_of(const RuleContext& context, const Retransmissions& seen, Reason reason) {
   constexpr double kNearlyAll = 90;  // percent; reports of some are lost themselves
   const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
-                                        number(seen.again), number(100 * seen.again / seen.sent));
+                                        number(seen.again.segments), number(100 * seen.again.segments / seen.sent));
   if (reason == Reason::needless) {
     const double percent = std::min(100.0, 100 * seen.needless_share());
-    const double rest = std::round(seen.again - seen.needless);
+    const double rest = std::round(seen.again.missing());
     // Duplicates of the network's own making are reported, too: with them, the difference is no bound.
     const bool is_bound = percent >= kNearlyAll && rest >= std::round(seen.stood);
     const std::string lost = !is_bound  ? ""
@@ -132,8 +130,8 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
                                         : fmt::format("; {} or fewer were lost", number(rest));
     return fmt::format("{}; {}{:.0f} % of them had arrived already: {}{}.", begin,
                        percent >= kNearlyAll ? "" : "at least ", percent,
-                       seen.mostly_overtaken() ? "packets overtook each other on their way"
-                                               : "acknowledgements came late or out of order",
+                       seen.again.mostly_overtaken() ? "packets overtook each other on their way"
+                                                     : "acknowledgements came late or out of order",
                        lost);
   }
   return fmt::format("{}; their number rose with its own traffic (correlation {}); there is no sign of a fault.", begin,
@@ -153,30 +151,37 @@ Evidence counted_evidence(const RuleContext& context, std::string metric, double
           .score = std::nullopt};
 }
 
+std::string how_much(Reason reason, bool overtaken) {
+  if (overtaken) return "not known: after each recovery, the sender sends less for a while";
+  return reason == Reason::needless ? "none seen: retransmissions of this kind are caused by the traffic itself"
+                                    : "none seen: their number rose with the traffic";
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const Retransmissions seen = count(context);
-  if (seen.again < context.threshold("min_segments")) return {};
-  if (seen.again < context.threshold("min_share") * seen.sent) return {};
+  if (seen.again.segments < context.threshold("min_segments")) return {};
+  if (seen.again.segments < context.threshold("min_share") * seen.sent) return {};
   const Reason reason = reason_of(context, seen);
   if (reason == Reason::unknown) return {};
-  Finding finding = finding_at(context, {0, context.telemetry.samples});
+  const bool overtaken = reason == Reason::needless && seen.again.mostly_overtaken();
+  Finding finding =
+      finding_at(context, {0, context.telemetry.samples}, overtaken ? JobValues{{"overtaken", "yes"}} : JobValues());
   finding.severity = Severity::info;
   // Loss of a fixed share follows the traffic, too.
   finding.confidence = reason == Reason::needless ? Confidence::likely : Confidence::possible;
-  finding.impact.how = reason == Reason::needless
-                           ? "none seen: retransmissions of this kind are caused by the traffic itself"
-                           : "none seen: their number rose with the traffic";
+  finding.impact.how = how_much(reason, overtaken);
   const TimeSpan& span = finding.intervals.front();
-  finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
+  finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again.segments, span),
                       counted_evidence(context, "tcp.OutSegs", seen.sent, span),
-                      counted_evidence(context, std::string(seen.needless_metric), seen.needless, span),
+                      counted_evidence(context, std::string(seen.needless_metric), seen.again.duplicates, span),
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
   const auto explained = explained_steps(context);
   // Retransmissions to a peer cannot be separated, second by second, from those that another rule has explained.
   if (std::find(explained.begin(), explained.end(), true) == explained.end()) {
     const Interval whole{0, context.telemetry.samples};
-    locate_loss(context, finding, whole, {}, LossDirection::sent, seen.again / context.seconds(whole.length()));
+    locate_loss(context, finding, whole, {}, LossDirection::sent,
+                seen.again.segments / context.seconds(whole.length()));
   }
   finding.runner_up = {"net.tcp_retrans_fault",
                        fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",
@@ -186,11 +191,12 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_intrinsic",
-    .title = "The job's own traffic caused retransmissions",
+    .title = "TCP segments were sent again, too early or in bursts",
     .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or "
                  "tcpext.TCPDSACKRecv) or that follow "
                  "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery). Many "
-                 "reports of duplicates (tcpext.TCPDSACKRecv) for each recovery: packets overtook each other.",
+                 "reports of duplicates (tcpext.TCPDSACKRecv) for each recovery, with another order "
+                 "(tcpext.TCPSACKReorder): packets overtook each other.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 75,
@@ -206,9 +212,17 @@ const RegisteredRule kRule{{
                     "correlation with the segments sent per second, from which bursts are the cause"}},
     .user_remedy =
         {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {node}, while a job runs"},
-    .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce the "
-               "retransmissions."},
-    .admin_remedy = {},
+    .advice = {{"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce the "
+                "retransmissions.",
+                "!overtaken"},
+               {"Ask the site whether the network sends the packets of one connection over several paths.",
+                "overtaken"}},
+    .admin_remedy = {{"grep . /sys/class/net/*/bonding/mode   # on {node}: balance-rr sends the packets of one "
+                      "connection over several links",
+                      "overtaken"},
+                     {"tc -s qdisc show   # on {node}: whether packets are divided among queues of different delay",
+                      "overtaken"},
+                     {"Let the switches choose a path for each flow, not for each packet.", "overtaken"}},
     .verify = {.expected = "retransmissions are a small part of the segments sent"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html",
                 "https://www.rfc-editor.org/rfc/rfc3708"},

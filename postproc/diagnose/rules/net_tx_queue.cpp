@@ -88,13 +88,18 @@ std::string sentence_of(const RuleContext& context, const QueueSignal& signal, c
                      reason_of(values));
 }
 
+/// As a share of the packets to be sent; NaN where those were not counted.
+double share_of_packets(const RuleContext& context, const std::string& instance, double affected, Interval at) {
+  const auto packets = context.channels("net.tx_packets", instance);
+  if (packets.empty()) return kNaN;
+  const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, at);
+  return affected / (sent + affected);
+}
+
 std::optional<Finding> describe(const RuleContext& context, const QueueSignal& signal, const std::string& instance,
                                 const MetricSeries& series, const Excursion& excursion, std::span<const Interval> all) {
   const bool always = std::isnan(excursion.outside);
-  const auto packets = context.channels("net.tx_packets", instance);
-  if (packets.empty()) return std::nullopt;
-  const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at);
-  const double share = excursion.inside / (sent + excursion.inside);
+  const double share = share_of_packets(context, instance, excursion.inside, excursion.at);
   if (!(share >= context.threshold(always ? "min_share_always" : signal.min_share))) return std::nullopt;
   const JobValues values = values_of(context, instance);
   Finding finding = finding_at(context, excursion.at, values);
@@ -172,13 +177,21 @@ QueueEvents events_of(const RuleContext& context, const QueueSignal& signal, std
   return {signal, std::move(series), std::move(found)};
 }
 
-/// A shaper that drops packets also holds others back, before and between the drops: that is one event.
-void widen(const RuleContext& context, QueueEvents& dropped, std::span<const Excursion> held) {
+/// A shaper that drops packets also holds others back, before and between the drops: that is one event. Where the drops
+/// are too few for all of that time, they are an event of their own.
+void widen(const RuleContext& context, const std::string& instance, QueueEvents& dropped,
+           std::span<const Excursion> held) {
+  const double min_share = context.threshold(dropped.signal.min_share);
   for (Excursion& each : dropped.found) {
     for (const Excursion& longer : held) {
       if (overlap(each.at, longer.at) == 0) continue;
-      each.at = {std::min(each.at.begin, longer.at.begin), std::max(each.at.end, longer.at.end)};
-      each.inside = mean_inside(dropped.series.values, each.at);
+      const Interval both{std::min(each.at.begin, longer.at.begin), std::max(each.at.end, longer.at.end)};
+      const double inside = mean_inside(dropped.series.values, both);
+      if (both.length() == each.at.length()) continue;
+      if (!(share_of_packets(context, instance, inside, both) >= min_share)) continue;
+      each.score *= (inside - each.outside) / (each.inside - each.outside);
+      each.at = both;
+      each.inside = inside;
     }
   }
   dropped.found = joined(dropped.series.values, context.threshold(dropped.signal.min_rate), std::move(dropped.found));
@@ -211,7 +224,7 @@ std::vector<Finding> check(const RuleContext& context) {
       held.reserve(channels_of_held.size());
       for (const std::size_t each : channels_of_held) held.push_back(events_of(context, kHeld, each));
     }
-    for (const QueueEvents& each : held) widen(context, dropped, each.found);
+    for (const QueueEvents& each : held) widen(context, instance, dropped, each.found);
     std::vector<Interval> told;
     add_findings(context, dropped, instance, told, findings);
     for (const QueueEvents& each : held) add_findings(context, each, instance, told, findings);

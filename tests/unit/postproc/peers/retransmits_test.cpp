@@ -50,7 +50,9 @@ TEST(Retransmits, TellsWhatWasSentToAPeerInATime) {
 TEST(Retransmits, TellsWhichWereSentWhilePacketsOvertookEachOther) {
   R node = sender();
   EXPECT_TRUE(retransmits_of(node.telemetry).peers.at(0).overtaken.empty());
-  node.counter("tcpext.TCPSackRecovery", "", R::event(0, 1), "node")
+  node.counter("tcp.RetransSegs", "", R::event(0, 20), "node")
+      .counter("tcpext.TCPSackRecovery", "", R::event(0, 1), "node")
+      .counter("tcpext.TCPSACKReorder", "", R::event(0, 2), "node")
       .counter(
           "tcpext.TCPDSACKRecv", "", [](double second) { return second >= 50 && second < 55 ? 10.0 : 0.0; }, "node");
   const Retransmits all = retransmits_of(node.telemetry);
@@ -117,6 +119,12 @@ TEST(Retransmits, BelievesNoDamagedList) {
   ASSERT_TRUE(rest.has_value());
   EXPECT_EQ(rest->segments, 14);
   EXPECT_EQ(rest->overtaken, 0);
+  const Retransmits too_many{
+      .begin_utc_ns = kBegin, .slot_ns = kSecond, .peers = {{"10.0.0.2", {50}, {7}, {3}, {1e9}, {2e9}}}};
+  const auto most = retransmits_in(too_many, Addresses{"10.0.0.2"}, seconds(0, 100));
+  ASSERT_TRUE(most.has_value());
+  EXPECT_EQ(most->overtaken, 7);
+  EXPECT_EQ(most->overtaken_duplicates, 3);
 }
 
 }  // namespace

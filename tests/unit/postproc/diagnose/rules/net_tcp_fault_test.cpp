@@ -470,20 +470,37 @@ TEST(RuleLoss, HasNoLineOfTheJobsOwnClockWhereItWasNotMeasured) {
   EXPECT_TRUE(lines_of_the_job(wandering).empty()) << "as long as at other times";
 }
 
-/// The same sender, with so many reports of duplicates for each recovery from 50 s to 65 s.
-std::size_t found_with_reports(const Sender& sender, double reports) {
+struct Reports {
+  double for_each = 10;  // recovery
+  double dubious = 0;    // per second: those that the kernel did not believe
+  bool again_measured = true;
+};
+
+/// The same sender, with reports of duplicates and another order from 50 s to 65 s. Probes for losses were not
+/// measured.
+std::size_t found_with_reports(const Sender& sender, const Reports& reports) {
   R node = record_sender(sender);
-  node.counter("tcp.RetransSegs", "", R::event(40, sender.again), "node")
+  node.counter("tcp.RetransSegs", "", reports.again_measured ? R::event(40, sender.again) : R::always(std::nan("")),
+               "node")
       .counter("tcpext.TCPDSACKRecvSegs", "", R::event(40, sender.needless), "node")
-      .counter("tcpext.TCPDSACKRecv", "", R::event(0.5, reports * sender.recoveries), "node");
+      .counter("tcpext.TCPDSACKRecv", "", R::event(0.5, reports.for_each * sender.recoveries), "node")
+      .counter("tcpext.TCPDSACKIgnoredDubious", "", R::event(0, reports.dubious), "node")
+      .counter("tcpext.TCPSACKReorder", "", R::event(0.5, 2 * sender.recoveries), "node");
   return node.findings("net.tcp_retrans_fault").size();
 }
 
 TEST(RuleLoss, TakesNoRecoveriesForLossesWherePacketsOvertookEachOther) {
   const Sender overtaken{.again = 100, .needless = 93};  // the kernel undid less than a third of the recoveries
-  EXPECT_EQ(found_with_reports(overtaken, 10), 0U);
-  EXPECT_EQ(found_with_reports(overtaken, 1), 1U) << "a report or two for each recovery: segments were lost";
-  EXPECT_EQ(found_with_reports({.again = 140, .needless = 93}, 10), 1U) << "more was missing than reports leave out";
+  EXPECT_EQ(found_with_reports(overtaken, {}), 0U);
+  EXPECT_EQ(found_with_reports(overtaken, {.for_each = 1}), 1U) << "a report or two for each: segments were lost";
+  EXPECT_EQ(found_with_reports({.again = 140, .needless = 93}, {}), 1U) << "more was missing than reports leave out";
+  EXPECT_EQ(found_with_reports(overtaken, {.again_measured = false}), 1U);
+}
+
+TEST(RuleLoss, TakesDuplicatesOfTheNetworksOwnMakingForNoProofThatPacketsOvertookEachOther) {
+  const Sender losing{.again = 100, .needless = 60};
+  EXPECT_EQ(found_with_reports(losing, {.dubious = 50}), 1U) << "more duplicates than segments sent again";
+  EXPECT_EQ(found_with_reports(losing, {.dubious = 30}), 1U) << "a report that is not believed is no arrival";
 }
 
 TEST(RuleLoss, TakesNoRecoveriesForLossesThatTheSenderUndid) {

@@ -15,7 +15,7 @@ struct Sender {
   double recovered = 0.02;  // times recovered, per segment sent again
   double needless = 0;      // segments that had arrived already, per segment sent again
   bool in_bursts = false;
-  bool probed = true;  // segments were sent again to learn whether the last ones had arrived
+  double reordered = 0;  // times that the sender noticed another order, per segment sent again
 };
 
 R record(const Sender& sender) {
@@ -33,7 +33,7 @@ R record(const Sender& sender) {
       .counter("tcp.RetransSegs", "", per_second(1), "node")
       .counter("tcpext.TCPSackRecovery", "", per_second(sender.recovered), "node")
       .counter("tcpext.TCPDSACKRecv", "", per_second(sender.needless), "node")
-      .counter("tcpext.TCPLossProbes", "", per_second(sender.probed ? sender.needless : 0), "node");
+      .counter("tcpext.TCPSACKReorder", "", per_second(sender.reordered), "node");
   return node;
 }
 
@@ -69,13 +69,24 @@ TEST(RuleIntrinsic, DoesNotSayThatNothingWasLostWhereAPartHadArrived) {
 }
 
 TEST(RuleIntrinsic, SaysThatPacketsOvertookEachOther) {
-  const auto sentence = [](double recovered) {
-    return found_on({.recovered = recovered, .needless = 0.93, .probed = false}).at(0).sentence;
+  const auto finding = [](double recovered, double reordered) {
+    return found_on({.recovered = recovered, .needless = 0.93, .reordered = reordered}).at(0);
   };
-  EXPECT_NE(sentence(0.05).find("had arrived already: packets overtook each other on their way"), std::string::npos)
-      << sentence(0.05);
-  EXPECT_NE(sentence(0.4).find("had arrived already: acknowledgements came late or out of order"), std::string::npos)
-      << "two reports for each recovery: " << sentence(0.4);
+  const Finding overtaken = finding(0.05, 0.5);
+  EXPECT_NE(overtaken.sentence.find("had arrived already: packets overtook each other on their way"), std::string::npos)
+      << overtaken.sentence;
+  EXPECT_EQ(overtaken.impact.how, "not known: after each recovery, the sender sends less for a while");
+  ASSERT_EQ(overtaken.remedy.advice.size(), 1U);
+  EXPECT_TRUE(overtaken.remedy.advice[0].starts_with("Ask the site whether the network sends "));
+  EXPECT_EQ(overtaken.remedy.admin.size(), 3U);
+  for (const Finding& late : {finding(0.4, 0.5), finding(0.05, 0)}) {  // two reports for each recovery; no other order
+    EXPECT_NE(late.sentence.find("had arrived already: acknowledgements came late or out of order"), std::string::npos)
+        << late.sentence;
+    EXPECT_TRUE(late.impact.how.starts_with("none seen: ")) << late.impact.how;
+    ASSERT_EQ(late.remedy.advice.size(), 1U);
+    EXPECT_TRUE(late.remedy.advice[0].starts_with("No repair is needed."));
+    EXPECT_TRUE(late.remedy.admin.empty());
+  }
 }
 
 TEST(RuleIntrinsic, CountsSegmentsAndNotReportsOfThem) {

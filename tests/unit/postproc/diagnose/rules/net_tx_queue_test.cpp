@@ -151,6 +151,23 @@ TEST(RuleTxQueue, BeginsWhenTheShaperHoldsThePacketsBackOfWhichItDropsSomeLater)
   EXPECT_NEAR(begins(0), 54, 0.5);
 }
 
+TEST(RuleTxQueue, StillTellsDropsOfAMomentInALongTimeOfHeldPackets) {
+  const auto in = [](double begin, double end, double level) -> R::Course {
+    return [=](double second) { return second >= begin && second < end ? level : 0.0; };
+  };
+  R node(300);
+  node.end = {{"net.eth0.qdisc", "tbf"}};
+  node.counter("net.qdisc_drops", "eth0", in(100, 103, 134), "node")  // 1.4 % of 3 s, and .04 % of 100 s
+      .counter("net.qdisc_overlimits", "eth0", in(50, 150, 30), "node")
+      .counter("net.tx_packets", "eth0", R::always(9'500), "node");
+  const auto found = node.findings("net.tx_queue_drop");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "net.qdisc_drops");
+  EXPECT_EQ(found[0].runner_up.why_not, "these packets never left the node; segments sent again were not measured");
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 100, 0.5);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 103, 0.5);
+}
+
 TEST(RuleTxQueue, ReadsHowManySegmentsWereSentAgain) {
   EXPECT_EQ(of(R::event(0, 140), 20'000, 14'000).at(0).runner_up.why_not,
             "these packets never left the node; segments sent again were not measured");
