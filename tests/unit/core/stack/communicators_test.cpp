@@ -305,7 +305,7 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
   CallLedger failed(attached->counters, 32768);
   CallLedger others_unseen(attached->counters, 32768);
   for (CallLedger* ledger : {&whole, &detached, &failed, &others_unseen}) {
-    ledger->attached("rank0", number_of("ncclAllReduce"), 0, true);
+    ledger->attached("rank0", number_of("ncclAllReduce"), 0, true, read_clock(CLOCK_MONOTONIC));
   }
   detached.rest(number_of("ncclReduce"), "it costs too much");
   detached.resume(number_of("ncclReduce"));

@@ -194,7 +194,9 @@ TEST(ProcessMaps, HaveTheCodeOfALibraryBehindThousandsOfMappings) {
   if (told == refused) GTEST_SKIP() << "a process may not have so many mappings here";
   if (told == no_filter) GTEST_SKIP() << "this kernel has no filters of system calls";
   EXPECT_EQ(told, found) << "by the text";
-  if (answers_about_mappings()) EXPECT_EQ(look_without(SYS_read), found) << "by a question for each mapping";
+  if (answers_about_mappings()) {
+    EXPECT_EQ(look_without(SYS_read), found) << "by a question for each mapping";
+  }
 }
 
 /// A file of code, mapped so that this process can replace the code in its memory. It begins with a push and a mov;

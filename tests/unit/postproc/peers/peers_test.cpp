@@ -706,7 +706,7 @@ TEST(PeersProfile, KeepsTheEndsOfALineOnlyWhereItKeepsTheLine) {
   }
   std::size_t lines = 0;
   for (const ProfileChannel& one : profile_of(telemetry, {}).channels) {
-    EXPECT_EQ(one.sparkline.empty(), one.low == one.high) << one.name;
+    EXPECT_EQ(one.sparkline.empty(), one.low == one.high) << one.name.str();
     lines += one.sparkline.empty() ? 0 : 1;
   }
   EXPECT_EQ(lines, 150U);
