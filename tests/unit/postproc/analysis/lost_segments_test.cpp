@@ -342,7 +342,9 @@ NodeTrace sender(double again, double duplicates, double reports) {
   node.counter("tcp.peer.retransmits", "10.0.0.2", R::event(0, again))
       .counter("tcp.peer.duplicates", "10.0.0.2", R::event(0, duplicates))
       .counter("tcp.peer.segments_sent", "10.0.0.2", R::always(50'000))
+      .counter("tcp.RetransSegs", "", R::event(0, again), "node")
       .counter("tcpext.TCPSackRecovery", "", R::event(0, 5), "node")
+      .counter("tcpext.TCPSACKReorder", "", R::event(0, reports > 0 ? 5 : 0), "node")
       .counter("tcpext.TCPDSACKRecv", "", R::event(0, 5 * reports), "node");
   NodeTrace trace;
   trace.telemetry = node.telemetry;
