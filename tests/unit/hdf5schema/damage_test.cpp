@@ -199,12 +199,13 @@ void write_trace_with_few_bases(const std::filesystem::path& path) {
   const H5::H5File file(path.string(), H5F_ACC_RDWR);
   file.openGroup("memory").unlink("vmstat_base");
   const hsize_t extent[2] = {1, 40};
+  const hsize_t most[2] = {1, 64};
   const hsize_t chunk[2] = {1, 64};
   H5::DSetCreatPropList list;
   list.setChunk(2, chunk);
   std::vector<std::int64_t> bases(40);
   std::iota(bases.begin(), bases.end(), 0);
-  file.createDataSet("memory/vmstat_base", H5::PredType::STD_I64LE, H5::DataSpace(2, extent), list)
+  file.createDataSet("memory/vmstat_base", H5::PredType::STD_I64LE, H5::DataSpace(2, extent, most), list)
       .write(bases.data(), H5::PredType::NATIVE_INT64);
 }
 

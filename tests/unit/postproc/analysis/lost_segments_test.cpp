@@ -344,7 +344,7 @@ NodeTrace sender(double again, double duplicates, double reports) {
       .counter("tcp.peer.segments_sent", "10.0.0.2", R::always(50'000))
       .counter("tcp.RetransSegs", "", R::event(0, again), "node")
       .counter("tcpext.TCPSackRecovery", "", R::event(0, 5), "node")
-      .counter("tcpext.TCPSACKReorder", "", R::event(0, 10), "node")
+      .counter("tcpext.TCPSACKReorder", "", R::event(0, reports > 0 ? 5 : 0), "node")
       .counter("tcpext.TCPDSACKRecv", "", R::event(0, 5 * reports), "node");
   NodeTrace trace;
   trace.telemetry = node.telemetry;
