@@ -204,7 +204,8 @@ void write_trace_with_few_bases(const std::filesystem::path& path) {
   list.setChunk(2, chunk);
   std::vector<std::int64_t> bases(40);
   std::iota(bases.begin(), bases.end(), 0);
-  file.createDataSet("memory/vmstat_base", H5::PredType::STD_I64LE, H5::DataSpace(2, extent), list)
+  const hsize_t most[2] = {1, H5S_UNLIMITED};  // a fixed extent allows no wider chunk
+  file.createDataSet("memory/vmstat_base", H5::PredType::STD_I64LE, H5::DataSpace(2, extent, most), list)
       .write(bases.data(), H5::PredType::NATIVE_INT64);
 }
 

@@ -291,7 +291,9 @@ TEST(TraceWriter, KeepsTheCountsOfMoreChannelsAndChunksThanAreReadAtOnce) {
     for (std::size_t i = 0; i < kChannels; ++i) EXPECT_EQ(last.values[i], all.values[(i + 1) * all.chunks - 1]) << i;
     EXPECT_EQ(reader.read_bases(family, all.chunks, 1).chunks, 0U);
   };
-  check(path.string() + ".part");
+  const auto copy = directory.path() / "copy.h5.part";  // HDF5 opens no file that this process writes
+  std::filesystem::copy_file(path.string() + ".part", copy);
+  check(copy);
   writer.close();
   EXPECT_EQ(writer.status().rows_lost, 0U);
   check(path);
