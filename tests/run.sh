@@ -15,7 +15,7 @@ root="${REVEAL_BUILD_ROOT:-build}"
 say() { printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"; }
 SECONDS=0
 # Objects are found again in any clone of the repository, not only at the path where they were compiled.
-export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+export CCACHE_DIR="${CCACHE_DIR:-${HOME:-}/.cache/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 export CCACHE_DEPEND=1  # the compiler tells the dependencies, so ccache does not preprocess what it has to compile
 once="-DREVEAL_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=40"  # compiled once: most of the time goes into shared headers
 
