@@ -106,9 +106,10 @@ TEST_F(ProcessNumaPace, IsReadFasterWhileSomethingIsUnusualButNotBeyondItsShareO
   EXPECT_EQ(probe.spec().faster, std::chrono::seconds(1));
   EXPECT_EQ(probe.spec().clock, "process_numa");
   ASSERT_EQ(probe.value_at(10, {}, kPatience), 3 * 4096);
+  const std::int64_t due = 10 + probe.pause();
   EXPECT_EQ(probe.value_at(10, {.faster = true, .extra = true}, 20), kMissing);
   has_pages(5);
-  EXPECT_EQ(probe.value_at(10 + probe.pause(), {.faster = true, .extra = true}, kPatience), 5 * 4096);
+  EXPECT_EQ(probe.value_at(due, {.faster = true, .extra = true}, kPatience), 5 * 4096);
 }
 
 TEST(ProcessNuma, IsAbsentWhereThereIsNothingToPlace) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -120,7 +121,8 @@ struct MarkedProgram {
     return [text = std::string(reinterpret_cast<const char*>(this), sizeof *this)](std::uint64_t offset,
                                                                                    std::span<std::byte> into) {
       if (offset > text.size() || text.size() - offset < into.size()) return false;
-      std::memcpy(into.data(), text.data() + offset, into.size());
+      std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(offset), into.size(),
+                  into.begin());
       return true;
     };
   }
