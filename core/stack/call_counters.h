@@ -145,6 +145,8 @@ class CallCounters {
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
   [[nodiscard]] bool is_multi() const noexcept { return way_ == Way::multi; }
+  /// Several functions at once save requests to it; without it, they save nothing.
+  [[nodiscard]] bool asks_broker() const noexcept { return broker_ != nullptr; }
   /// The number of links that are detached at the same time, if they are detached together.
   [[nodiscard]] std::size_t detached_together() const noexcept { return is_multi() ? CallQuestion::kMostLinks : 1; }
   [[nodiscard]] std::string_view way() const noexcept;

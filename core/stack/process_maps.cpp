@@ -321,6 +321,11 @@ bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byt
   return is_refused(errno) && has_pages_of_file(pid, address, code.size());
 }
 
+bool shows_memory(pid_t pid, std::uint64_t address) {
+  std::byte any{};
+  return read_memory(pid, address, std::span(&any, 1)) >= 0 || !is_refused(errno);
+}
+
 std::string why_not_opened(int error) {
   return error == ESTALE ? "another file is at its path now" : std::strerror(error);
 }

@@ -66,9 +66,12 @@ struct StackMaps {
 /// Whether the process still has this code of a file at the address. Some programs replace the begin of a function in
 /// their memory by a jump, as UCX does with functions of CUDA's driver. Behind a breakpoint there, the kernel executes
 /// the instruction of the file and goes on in the middle of the jump: the process would crash. Breakpoints themselves
-/// do not count if the kernel shows the memory. Where Yama refuses that, it is false for all of a page in which
-/// something was written since it was read from the file, which a breakpoint is. False where it cannot be found out.
+/// do not count if the kernel shows the memory. False where it cannot be found out.
 /// https://github.com/openucx/ucx/pull/6038
 [[nodiscard]] bool has_code_of_file(pid_t pid, std::uint64_t address, std::span<const std::byte> code);
+
+/// Whether the kernel shows us the memory of the process. Where Yama refuses that, has_code_of_file() is false for all
+/// of a page in which something was written since it was read from the file, which a breakpoint is.
+[[nodiscard]] bool shows_memory(pid_t pid, std::uint64_t address);
 
 }  // namespace reveal

@@ -289,7 +289,7 @@ class StackWatch {
     free_.push_back(tracked.number);
   }
 
-  enum class Found : bool { all, not_all_attached };
+  enum class Found : std::uint8_t { all, not_all_attached, ended };
   Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
     goes_on();
@@ -329,7 +329,7 @@ class StackWatch {
       tracked.timed = tracked.timed && may_be_timed(pid);
       const Found found = attach(tracked, file.get(), mapping, name);
       keep_budget(wanted_now());  // attaching takes its time, in which functions are called
-      if (found == Found::all) continue;
+      if (found != Found::not_all_attached) continue;
       tracked.mappings.erase(known);
       return found;
     }
@@ -379,36 +379,53 @@ class StackWatch {
     const auto is_open = [&](const LibraryFunctions::Place& place) {
       return has_place(mapping, place.offset) && !attached.contains(place.offset) && !is_left_out(place.function);
     };
-    // All functions are compared before any is attached: if the kernel only tells which pages were written to, these
-    // are written to then. Code that the program replaces in the milliseconds between is not noticed.
+    const auto is_replaced = [&](std::size_t function) {
+      return std::any_of(library.places.begin(), library.places.end(), [&](const LibraryFunctions::Place& place) {
+        if (place.function != function || !is_open(place)) return false;
+        goes_on();  // code that was not read before may lie on a slow server
+        return !is_as_in_file(tracked.process.pid, file, mapping, place);
+      });
+    };
     std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
       FunctionPoints points{.function = function, .all = {}};
-      bool replaced = false;
       for (const LibraryFunctions::Place& place : library.places) {
         if (place.function != function || !is_open(place)) continue;
-        goes_on();  // code that was not read before may lie on a slow server
-        replaced = replaced || !is_as_in_file(tracked.process.pid, file, mapping, place);
         points.all.push_back({.offset = place.offset,
                               .index = tracked.number * functions_.size() + function,
                               .counter = place.counter,
                               .place = place.place});
       }
       if (points.all.empty()) continue;
-      if (replaced) {
-        if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
-        ledger_.failed(function, "its code in memory is not known to be that of its file");
-        continue;
-      }
       std::stable_partition(points.all.begin(), points.all.end(),
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       wanted.push_back(std::move(points));
     }
-    return attach_together(tracked, file, wanted, attached);
+    // Code that the program replaces once it is compared is not noticed, so functions are compared just before they are
+    // attached, and only the first one before the kernel waits. If the kernel only tells which pages were written to,
+    // all are compared first: to attach one writes to its page.
+    const bool late = shows_memory(tracked.process.pid, mapping.begin);
+    std::size_t count = late ? 1 : wanted.size();
+    for (std::span<FunctionPoints> rest = wanted; !rest.empty(); count = counters_.asks_broker() ? rest.size() : 1) {
+      std::vector<FunctionPoints> now;
+      now.reserve(count);
+      for (FunctionPoints& each : rest.first(count)) {
+        if (!is_replaced(each.function)) {
+          now.push_back(std::move(each));
+          continue;
+        }
+        if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::ended;
+        ledger_.failed(each.function, "its code in memory is not known to be that of its file");
+      }
+      rest = rest.subspan(count);
+      const Found found = attach_together(tracked, file, now, attached);
+      if (found != Found::all) return found;
+    }
+    return Found::all;
   }
 
-  /// `attached`: the places in the file that are. Together, since the kernel waits at the first link only.
+  /// `attached`: the places in the file that are.
   Found attach_together(Tracked& tracked, int file, std::span<const FunctionPoints> wanted,
                         std::map<std::uint64_t, std::size_t>& attached) {
     if (wanted.empty()) return Found::all;
@@ -429,7 +446,7 @@ class StackWatch {
       std::vector<Links> others(links.size());  // they may belong to another process by now
       for (std::size_t i = 0; i < links.size(); ++i) others[i].all = std::move(links[i].links);
       detach(std::move(others));
-      return Found::all;
+      return Found::ended;
     }
     Found found = Found::all;
     std::size_t fresh = 0;

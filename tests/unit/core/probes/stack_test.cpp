@@ -399,10 +399,10 @@ TEST(Stack, LeavesAProcessAloneWhoseCodeIsTranslated) {
 // UCX does that with functions of CUDA's driver. Behind a breakpoint in the jump, the process would crash.
 TEST(Stack, LeavesAFunctionAloneThatTheProgramHasReplaced) {
   const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_EQ(toy.ask({.call = Call::replace}), 0);  // before anything can be attached
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
-  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_EQ(toy.ask({.call = Call::replace}), 0);
   ASSERT_TRUE(bench.attached(toy, "cudaMalloc"));
   const auto told = [&] {
     return bench.coverage().reason.find("ncclAllReduce is not measured: its code in memory is not known to be that") !=
