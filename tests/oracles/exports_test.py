@@ -240,8 +240,8 @@ def look_at(trace, threads):
         if found := re.search(r"(.* \(pid \d+\), .* \(tid \d+\)) \(\d+/(\d+)\)", browser.value("document.body.innerText")):
             shown.add(found[1])
             total = int(found[2])
-        for kind in ("keyDown", "keyUp"):  # the next thread
-            browser.call("Input.dispatchKeyEvent", type=kind, key="n", windowsVirtualKeyCode=78, text="n")
+            for kind in ("keyDown", "keyUp"):  # the next thread; not before one is seen, since there is no way back
+                browser.call("Input.dispatchKeyEvent", type=kind, key="n", windowsVirtualKeyCode=78, text="n")
         time.sleep(0.05)
     thrown = [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"]
     browser.end()
