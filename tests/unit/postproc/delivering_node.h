@@ -31,6 +31,12 @@ class Deliver : public testing::Test {
     job_.place.nodes = job_.place.watched = {"n01"};
   }
 
+  /// The job has so many nodes: n01, n2, n3 and so on, all of them watched.
+  void runs_on(int nodes) {
+    for (int node = 2; node <= nodes; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+    job_.place.nodes = job_.place.watched;
+  }
+
   std::filesystem::path spool(const std::string& node) {
     const std::filesystem::path spool = base_ / ("spool-" + node);
     std::filesystem::create_directories(spool);

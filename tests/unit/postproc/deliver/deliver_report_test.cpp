@@ -13,8 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
-  for (int node = 2; node <= 100'000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(100'000);
   const Delivery delivery = deliver_node("n01");
   EXPECT_TRUE(delivery.needs_job);
   EXPECT_TRUE(delivery.submits_job);
@@ -26,8 +25,7 @@ TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
 }
 
 TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
-  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(6000);
   const Delivery slow = deliver_node("n01");
   EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
   settings_.paces.merge = 0.5;
@@ -38,8 +36,7 @@ TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
 }
 
 TEST_F(Deliver, LetsTheFirstNodeDecideOnTheJob) {
-  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(6000);
   settings_.report = ReportWhen::lazy;
   const Delivery first = deliver_node("n2");
   settings_.report = ReportWhen::epilog;
@@ -81,8 +78,7 @@ TEST_F(Deliver, LeavesAReportThatIsTooLargeForItsMemoryToAJobHoweverFastTheNodeI
   EXPECT_EQ(epilog_limits(fast, 580e6).nodes, 2000U);
   EXPECT_EQ(epilog_limits(fast, 0).nodes, 1U) << "which has nothing to merge";
   EXPECT_NEAR(merge_bytes(8000), 1.04e9, 1) << "half of it";
-  for (int node = 2; node <= 2001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(2001);
   settings_.memory = 580e6;
   EXPECT_TRUE(deliver_node("n01").submits_job);
 }

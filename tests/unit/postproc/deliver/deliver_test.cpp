@@ -61,8 +61,7 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
 }
 
 TEST_F(Deliver, SpreadsMoreThanAThousandNodesOverFolders) {
-  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(1001);
   settings_.report = ReportWhen::job;
   const Delivery first = deliver_node("n01");
   ASSERT_TRUE(first.moved);
@@ -88,8 +87,7 @@ TEST_F(Deliver, SpreadsMoreThanAThousandNodesOverFolders) {
 }
 
 TEST_F(Deliver, DeliversThroughNoLinkInPlaceOfAFolder) {
-  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(1001);
   settings_.report = ReportWhen::lazy;
   const Delivery first = deliver_node("n2");
   fs::create_directory(base_ / "elsewhere");
@@ -218,8 +216,7 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
 
 TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
   settings_.report = ReportWhen::lazy;
-  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
-  job_.place.nodes = job_.place.watched;
+  runs_on(1001);
   const auto occupy = [](const fs::path& directory, bool) -> std::optional<JobNames> {
     fs::create_directory(directory / "nodes-39");  // another node's, still empty
     throw Error("the disk is full");
