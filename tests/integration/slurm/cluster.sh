@@ -19,6 +19,7 @@
 #   CLUSTER_CPUS            cpus of each node, default 16
 #   CLUSTER_CORES           "yes": task/cgroup confines steps to their cpus (cpuset); the nodes then have the cpus of
 #                           this machine
+#   CLUSTER_MEMORY          MiB of each node, to which task/cgroup holds jobs; default 4096, held to nothing
 #   CLUSTER_HOME            folder on the nodes that is DIR/home there: the home directory of passwd
 #   CLUSTER_MIN_SECONDS     [slurm] min_seconds of the site file, default 2; "default" leaves it out
 #   CLUSTER_RECORD          "no": start reveal-collect itself, do not record in DIR/started how it was started
@@ -163,6 +164,7 @@ write_configuration() {
   [ "$flags" != none ] || prolog_flags=
   local cpus=${CLUSTER_CPUS:-16} tasks=task/none
   [ "${CLUSTER_CORES:-no}" = no ] || cpus=$(nproc --all) tasks=task/cgroup
+  [ -z "${CLUSTER_MEMORY:-}" ] || tasks=task/cgroup
 
   cat >"$dir/slurm.conf" <<CONF
 ClusterName=reveal-test
@@ -202,7 +204,7 @@ FirstJobId=$first_job
 PlugStackConfig=$dir/plugstack.conf
 $prolog_flags
 ${CLUSTER_EXTRA:-}
-NodeName=$prefix[1-$count] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + count))] CPUs=$cpus RealMemory=4096
+NodeName=$prefix[1-$count] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + count))] CPUs=$cpus RealMemory=${CLUSTER_MEMORY:-4096}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
   cat >"$dir/cgroup.conf" <<CONF
@@ -210,6 +212,7 @@ CgroupPlugin=cgroup/v1
 CgroupAutomount=no
 CgroupMountpoint=/sys/fs/cgroup
 ConstrainCores=${CLUSTER_CORES:-no}
+ConstrainRAMSpace=$([ -z "${CLUSTER_MEMORY:-}" ] && echo no || echo yes)
 CONF
   : >"$dir/reveal.conf"
   if [ "${CLUSTER_MIN_SECONDS:-2}" != default ]; then
