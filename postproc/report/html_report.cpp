@@ -743,13 +743,8 @@ std::string render_html(const Report& report) {
       "<style>{}\n{}</style>\n</head>\n<body>\n<main>\n",
       html(job_title(report.job), 180), headline(report.verdict), chart_style, assets::report_css());
   page += verdict_section(report);
-  const bool found = !shown_findings(report).empty();
-  std::string of_job;  // behind the findings, where there are any
   for (const Section& section : outline(report)) {
-    const bool about_job = section.id == Section::Id::totals || section.id == Section::Id::sources;
-    std::string& to = found && about_job ? of_job : page;
-    if (section.id == Section::Id::each_node) page += of_job;
-    to += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section, report.verdict);
+    page += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section, report.verdict);
     if (section.id == Section::Id::finding) page += timeline_section(report);
     if (section.id == Section::Id::left_out) {
       page += node_section(report) + across_section(report) + lanes_section(report);

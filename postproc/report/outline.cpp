@@ -262,17 +262,18 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "where", card.place);
   add(parts, "when", lines_of(times), RowKind::series);
   add(parts, "cost", impact(finding.impact));
-  // The remedy comes before the reason: a first screen may end below it.
-  add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
+  // The remedy comes before the reason: a first screen may end below it. And what the reader does comes first in it.
+  const bool for_admins = only_admins_act(finding.remedy);
+  add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, for_admins ? kInFull : kEverywhere);
+  if (for_admins) {
+    const std::string& step = finding.remedy.admin.front();
+    const bool told = step == kAdminsWereTold || step == kStepsAreAbove;
+    add(parts, "for you", told ? "the job needs no change" : std::string(kNothingForUsers));
+  }
   const RemedyTexts remedy = steps_of(finding);
   for (const LineForm form : kTypedForms) {
     if (form == LineForm::run_under) add_form(parts, remedy.advice, LineForm::prose);
     add_form(parts, steps_with_form(remedy.user, form), form);
-  }
-  if (only_admins_act(finding.remedy)) {
-    const std::string& step = finding.remedy.admin.front();
-    const bool told = step == kAdminsWereTold || step == kStepsAreAbove;
-    add(parts, "for you", told ? "the job needs no change" : std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", remedy.admin);
   std::vector<std::string> tried;
@@ -729,10 +730,17 @@ bool names_place(const Finding& finding, std::string_view text) {
 }
 
 std::vector<Section> outline(const Report& report) {
-  std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
+  std::vector<Section> sections{job_section(report)};
+  const auto add_totals = [&] {
+    for (auto* make : {totals_section, sources_section}) sections.push_back(make(report));
+  };
+  const bool found = !shown_findings(report).empty();
+  if (!found) add_totals();
   add_findings(report, sections);
-  for (auto* make : {compared_section, each_node_section, locality_section, happened_section, episodes_section,
-                     measured_section, cost_section, not_checked_section}) {
+  sections.push_back(compared_section(report));
+  if (found) add_totals();  // above a finding they would push its remedy off the first screen
+  for (auto* make : {each_node_section, locality_section, happened_section, episodes_section, measured_section,
+                     cost_section, not_checked_section}) {
     sections.push_back(make(report));
   }
   return sections;

@@ -401,6 +401,7 @@ void print_notes(Page& page, const Section& section) {
 void print(Page& page, const Section& section, Section::Id& above, const Report& report) {
   using enum Section::Id;
   if (section.id == job) return print_job(page, section);
+  if (!section.cards.empty()) above = section.id;
   if (section.id == notes || section.id == left_out) return print_notes(page, section);
   for (const Card& card : section.cards) print(page, card, report);
   if (std::none_of(section.parts.begin(), section.parts.end(),
@@ -409,7 +410,8 @@ void print(Page& page, const Section& section, Section::Id& above, const Report&
   }
   if (section.id == episodes || section.id == not_checked || section.id == happened) page.heading(section.heading);
   const bool follows = above == compared || above == each_node || above == locality;
-  const bool separate = section.id == each_node || section.id == locality || section.id == measured;
+  const bool separate = section.id == each_node || section.id == locality || section.id == measured ||
+                        (section.id == totals && above != job);
   if (section.id == compared || (separate && !follows)) page.blank();
   print(page, section.parts);
   above = section.id;
