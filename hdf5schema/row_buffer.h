@@ -1,5 +1,6 @@
 // The memory between the sampler and the file: whole ticks as they come, a chunk of them at a time, without HDF5.
-// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into the contents of a chunk.
+// RowBuffer is filled by the sampler (row by row, no allocation); encode_increments() and encode_levels() turn it into
+// the contents of a chunk.
 #pragma once
 
 #include <cstddef>
