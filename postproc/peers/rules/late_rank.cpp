@@ -32,12 +32,11 @@ constexpr std::size_t kSmoothed = 5;     // bins
 constexpr std::size_t kLeastInside = 3;  // bins
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kWarmUp = 2;
-constexpr std::size_t kHabit = 4;           // intervals: a rank that is late so often is so by the program
-constexpr double kWildest = 98;             // percent: larger distances count no more than this one
-constexpr double kLowest = 10;              // percent
-constexpr double kMostBinsLate = 0.9;       // share
-constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
-constexpr double kClear = 3;                // spreads
+constexpr std::size_t kHabit = 4;      // intervals: a rank that is late so often is so by the program
+constexpr double kWildest = 98;        // percent: larger distances count no more than this one
+constexpr double kLowest = 10;         // percent
+constexpr double kMostBinsLate = 0.9;  // share
+constexpr double kClear = 3;           // spreads
 constexpr double kClockErrors = 3;
 constexpr double kLateToo = 0.5;    // share of the lateness of the latest rank
 constexpr double kTogether = 0.35;  // likewise: the ranks that wait are not farther apart
@@ -102,7 +101,7 @@ Bins bins_of(const MatchedCollectives& matched) {
     std::vector<double> distances;
     distances.reserve(means.size());
     for (std::size_t bin = 0; bin < means.size(); ++bin) distances.push_back(std::abs(means[bin] - smooth[bin]));
-    bins.noise.push_back(kSpreadOfMedian * median_of(std::move(distances)));
+    bins.noise.push_back(kSpreadOverMad * median_of(std::move(distances)));
     bins.late.push_back(std::move(means));
     bins.smooth.push_back(std::move(smooth));
   }

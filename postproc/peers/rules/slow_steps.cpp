@@ -18,10 +18,9 @@
 namespace reveal::rule::slow_steps {
 namespace {
 
-constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
-constexpr double kClear = 3;                // spreads
-constexpr double kMost = 0.5;               // share of the extra time
-constexpr std::size_t kLeastInside = 2;     // points
+constexpr double kClear = 3;             // spreads
+constexpr double kMost = 0.5;            // share of the extra time
+constexpr std::size_t kLeastInside = 2;  // points
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kMostIntervals = 64;  // a summary may hold anything
 
@@ -207,7 +206,7 @@ std::vector<Growth> growth_of(const std::vector<Rank>& ranks, const Begins& begi
     std::vector<double> distance(behind.size());
     for (std::size_t p = 0; p < behind.size(); ++p)
       distance[p] = std::abs(behind[p] - off * slow.usual_seconds - usual);
-    noise = std::max(noise, kSpreadOfMedian * median_at(distance, places.usual));
+    noise = std::max(noise, kSpreadOverMad * median_at(distance, places.usual));
   }
   return growth;
 }
