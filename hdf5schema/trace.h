@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,8 @@ struct Coverage {
   std::string reason;
   bool operator==(const Coverage&) const = default;
 };
+/// In the order of Coverage::State.
+inline constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
 
 /// (monotonic, UTC, maximum error), so that nodes can be aligned.
 struct ClockPair {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/checked_dataset.h"
 #include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
@@ -691,10 +692,8 @@ std::vector<Coverage> TraceReader::coverage() const {
     const std::vector<std::string> reasons = table.texts("reason");
     std::vector<Coverage> coverage;
     for (std::size_t i = 0; i < probes.size(); ++i) {
-      const Coverage::State state = states[i] == "ok"       ? Coverage::State::ok
-                                    : states[i] == "absent" ? Coverage::State::absent
-                                                            : Coverage::State::failed;
-      coverage.push_back({probes[i], state, reasons[i]});
+      const auto state = enumerator_of<Coverage::State>(kCoverageStates, states[i]);
+      coverage.push_back({probes[i], state.value_or(Coverage::State::failed), reasons[i]});
     }
     return coverage;
   } catch (...) {
