@@ -229,13 +229,14 @@ struct TraceReader::Impl {
   Check check = Check::all;
   std::vector<Family> families;
   std::vector<Damage> damages;
-  std::map<std::string, StoredFamily> stored;               // by path
-  mutable std::mutex reading;                               // guards the members below
+  std::map<std::string, StoredFamily> stored;  // by path
+  /// Guards open_families. Taken before the library's lock, which each CheckedDataset takes by itself.
+  mutable std::mutex reading;
   mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
   std::size_t objects = 0;
-  /// That may be looked for. The same dataset may be there under thousands of names, and chunks that are not stored
+  /// How many more chunks may be looked for: one dataset may have thousands of names, and chunks that are not stored
   /// take no space.
   std::uint64_t chunks_left = 0;
   bool too_many_chunks = false;
@@ -779,7 +780,6 @@ void TraceReader::read(const Family& family, std::size_t first, std::size_t rows
 
 std::size_t TraceReader::rows_per_chunk(const Family& family) const {
   return impl_->in_part(family.spec.path, [&] {
-    const Hdf5Access access;
     const std::lock_guard lock(impl_->reading);
     return impl_->opened(family).values.chunk()[1];
   });
@@ -803,7 +803,6 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
 
 TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t first, std::size_t least) const {
   return impl_->in_part(family.spec.path, [&] {
-    const Hdf5Access access;
     Bases bases;
     const std::lock_guard lock(impl_->reading);
     bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
