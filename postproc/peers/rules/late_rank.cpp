@@ -417,7 +417,7 @@ JobValues values_of(const LateRanks& found) {
 }
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
-  const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job_seconds = context.job.seconds();
   const std::vector<MatchedCollectives> matched = match_collectives(context.ranks, context.end);
   std::vector<Bins> bins;
   bins.reserve(matched.size());

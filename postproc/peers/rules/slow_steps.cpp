@@ -526,7 +526,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   finding.confidence = late.ranks.empty() ? Confidence::possible : Confidence::likely;
   finding.severity = Severity::notice;
   const double lost = slow.extra() * slow.steps();
-  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job = context.job.seconds();
   finding.impact.seconds = lost;
   if (job > 0) finding.impact.percent = 100 * lost / job;
   finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),

@@ -683,7 +683,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
   for (const std::size_t rank : waiting.absent) finding.instances.push_back(ranks[rank].of->rank);
   finding.intervals = {{all.begin_utc_ns, all.end_utc_ns}};
-  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job = context.job.seconds();
   finding.impact.seconds = all.seconds();
   if (job > 0) finding.impact.percent = 100 * all.seconds() / job;
   finding.impact.how = "time in which no rank called anything that waits for other ranks";
