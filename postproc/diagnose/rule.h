@@ -41,7 +41,6 @@ enum class Stated : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Stated) noexcept;
 [[nodiscard]] std::string_view explanation_of(Stated) noexcept;
 
-/// Everything a rule may look at on one node.
 class RuleContext;
 class JobProgress;
 
@@ -108,6 +107,7 @@ struct RegisteredRule {
   explicit RegisteredRule(RuleSpec spec);
 };
 
+/// Everything a rule may look at on one node.
 class RuleContext {
  public:
   /// Names of metrics.
@@ -147,7 +147,8 @@ class RuleContext {
   [[nodiscard]] std::vector<std::size_t> channels(std::string_view metric, std::string_view instance = {}) const;
   /// Sum over the channels per grid step, NaN where none has a value; throws Unavailable naming the metric when there
   /// is no such channel, or none that was ever measured.
-  [[nodiscard]] std::vector<double> total(std::string_view metric, std::string_view role = {}) const;
+  [[nodiscard]] std::vector<double> total(std::string_view metric) const;
+  /// The same of the channels of a role, or of all if that is empty; nothing where total() would throw.
   [[nodiscard]] std::optional<std::vector<double>> total_if_measured(std::string_view metric,
                                                                      std::string_view role = {}) const;
   /// Seconds to grid steps, at least one.

@@ -28,8 +28,8 @@ struct IsolationForest {
   std::vector<IsolationTree> trees;
   std::size_t sample = 0;  // rows per tree
 
-  [[nodiscard]] static IsolationForest fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees = 100,
-                                           std::size_t max_sample = 256);
+  /// Each tree grows from up to 256 rows.
+  [[nodiscard]] static IsolationForest fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees = 100);
   /// 2^(-mean path / c(sample)), between 0 and 1.
   [[nodiscard]] std::vector<double> score(const Eigen::MatrixXd& rows) const;
 };

@@ -50,7 +50,6 @@ struct IndependentValues {
                                                               double least_variance = 0);
 
 /// The mean of differences between the values of a pair; nothing for fewer than two pairs.
-[[nodiscard]] std::optional<MeanDifference> paired_difference(std::span<const double> differences,
-                                                              double least_variance = 0);
+[[nodiscard]] std::optional<MeanDifference> paired_difference(std::span<const double> differences);
 
 }  // namespace reveal

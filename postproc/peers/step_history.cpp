@@ -206,8 +206,7 @@ class RankTrend {
                                                       .left_out = least_excess / 2,
                                                       .min_length = length,
                                                       .window = length,
-                                                      .min_score = rule.threshold("min_score"),
-                                                      .floor = 0});
+                                                      .min_score = rule.threshold("min_score")});
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
     for (const Excursion& excursion : found) {

@@ -133,8 +133,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const ExcursionSearch search{.min_excess = rule.threshold("min_passing"),
                                .min_length = points_in(rule.threshold("min_passing_seconds"), trends),
                                .window = points_in(kWindowSeconds, trends),
-                               .min_score = rule.threshold("min_passing_score"),
-                               .floor = 0};
+                               .min_score = rule.threshold("min_passing_score")};
   const auto found = lasting ? find_lasting_excursions(against, search) : find_excursions(against, search);
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
