@@ -30,7 +30,7 @@ class RowBuffer {
 
   /// Opens a row in which no family is present yet. Only when not full().
   void begin_row(std::int64_t time_ns) noexcept;
-  /// Is the family present in the last row, and does every family of the axis?
+  /// Whether the family, or every one of the axis, is in the last row.
   [[nodiscard]] bool present(std::size_t family) const noexcept { return families_[family].present[rows() - 1] != 0; }
   [[nodiscard]] bool row_complete() const noexcept;
   /// The family's part of the last row, now present: width() values for the caller to fill.

@@ -63,11 +63,11 @@ struct RuleSpec {
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
   std::string_view look_alikes;  // tested before it reports, comma separated: ids of rules, or words
   Proof proof = Proof::real;
-  /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
+  /// The rule compares the job with everything else on the machine: void where nodes of the job share one kernel.
   bool whole_machine = false;
   /// A forecast for a job that goes on: no more than a notice for a job that has ended well.
   bool forecast = false;
-  /// A job of which it is true does not end well: of one that did, it is dropped.
+  /// No job with such a finding ends well: it is dropped for a job that did.
   bool never_ends_well = false;
   /// Its sentence names the rank or the part that was slow: what it finds on other nodes or instances is another
   /// finding.

@@ -20,7 +20,7 @@ struct MeanDifference {
   bool operator==(const MeanDifference&) const = default;
 };
 
-/// NaN of nothing.
+/// NaN without values.
 [[nodiscard]] double arithmetic_mean(std::span<const double> values) noexcept;
 
 /// The t with P(|T| <= t) = confidence, for `df` degrees of freedom.

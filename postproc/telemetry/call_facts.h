@@ -52,11 +52,11 @@ struct CallInstance {
 /// A row without facts for a function that is not in the table.
 [[nodiscard]] const CallFacts& call_facts(std::string_view function) noexcept;
 
-/// All ranks of a communicator make it, or none gets on.
+/// Whether all ranks of a communicator make the call, or none gets on.
 [[nodiscard]] inline bool is_collective(std::string_view function) noexcept {
   return call_facts(function).meets == Meets::all;
 }
-/// It may wait for other ranks: a collective, or a message.
+/// Whether the call may wait for other ranks: a collective, or a message.
 [[nodiscard]] inline bool waits_for_ranks(std::string_view function) noexcept {
   return call_facts(function).meets != Meets::nobody;
 }

@@ -62,7 +62,7 @@ struct Bins {
     return bin + 1 < size() ? begin_of(bin + 1) : of->begins[at[bin].end - 1];
   }
   [[nodiscard]] double seconds(Interval bins) const { return end_of(bins.end - 1) - begin_of(bins.begin); }
-  /// That were made, looked at or not.
+  /// Calls that were made, looked at or not.
   [[nodiscard]] double calls(Interval bins) const {
     const std::size_t next = bins.end < size() ? at[bins.end].begin : at.back().end - 1;
     return static_cast<double>(of->numbers[next] - of->numbers[at[bins.begin].begin]);

@@ -223,7 +223,7 @@ struct Waiting {
   std::vector<std::int64_t> calls_made = {};               // on the communicator, by rank; empty or -1: not known
 };
 
-/// And not only when the job was ended.
+/// Whether the process ended before the middle of the standstill, and not only when the job was ended.
 bool process_ended(const Standstill& all, const QuietTime& quiet) {
   return quiet.process_ended_utc_ns > 0 &&
          quiet.process_ended_utc_ns < all.begin_utc_ns + (all.end_utc_ns - all.begin_utc_ns) / 2;
@@ -377,7 +377,7 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   return waiting;
 }
 
-/// It computes, reads or writes: the others wait for it as they always do.
+/// Whether the rank computes, reads or writes: the others wait for it as they always do.
 bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
   constexpr double kLeastBytes = 1e6;  // a second
   constexpr double kLeastCalls = 0.2;  // a second
