@@ -42,18 +42,14 @@ const std::vector<std::string>& recipients_of(const MailPlan& plan, Audience aud
   return audience == Audience::user ? plan.user : audience == Audience::admins ? plan.admins : plan.faults;
 }
 
-/// "" where the current directory is not known.
-std::string absolute_directory(const MailJob& job) {
-  std::error_code error;
-  return std::filesystem::absolute(job.directory, error).lexically_normal().string();
-}
-
 /// `told`: the mail is about findings that are told once in `repeat_days`.
 MailContext context_of(const MailJob& job, const MailSettings& settings, Audience audience, bool told) {
   MailContext context;
   context.audience = audience;
   context.host = job.host;
-  context.directory = absolute_directory(job);
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(job.directory, error);
+  if (!error) context.directory = absolute.lexically_normal().string();
   if (!job.state.empty()) {  // without a count, the next mail comes as well
     context.array = job.array;
     if (audience == Audience::user && told) context.repeat_days = settings.repeat_days;
@@ -114,6 +110,11 @@ class Sender {
   std::chrono::milliseconds retry_after_;
   std::string last_failure_ = "the time limit was reached";
 };
+
+std::string absolute_directory(const MailJob& job) {
+  std::error_code error;
+  return std::filesystem::absolute(job.directory, error).lexically_normal().string();
+}
 
 QueuedMail entry_about(const MailJob& job, Audience audience, bool admins_notified) {
   return {.directory = absolute_directory(job),
