@@ -694,9 +694,9 @@ void TraceWriter::Impl::fail(const std::string& why, Writing state) {
 }
 
 void TraceWriter::Impl::note(std::int64_t time_ns, std::string_view code, std::string_view text) {
+  const EventRecord record = record_of(Event{time_ns, "trace", std::string(code), std::string(text)});
   const std::lock_guard lock(mutex);
-  if (events.size() == kEventSlots) return;
-  events.push_back(record_of(Event{time_ns, "trace", std::string(code), std::string(text)}));
+  if (events.size() < kEventSlots) events.push_back(record);
 }
 
 /// The increments of later rows cover the gap, because `previous` is not touched.
@@ -779,6 +779,7 @@ void TraceWriter::Impl::write_records() {
       new_events.push_back(
           record_of(Event{flushed_until, "trace", RowTable<Row>::kLost, std::to_string(std::exchange(table.lost, 0))}));
     });
+    // Events are lost only while kEventSlots others wait: there is a first one.
     if (events_lost > 0) {
       const std::string lost = std::to_string(std::exchange(events_lost, 0)) + " events between two flushes";
       new_events.push_back(record_of(Event{new_events.front().time_ns, "trace", "events_lost", lost}));
