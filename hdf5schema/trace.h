@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -93,6 +95,7 @@ struct Coverage {
 };
 /// In the order of Coverage::State.
 inline constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
+static_assert(std::size(kCoverageStates) == static_cast<std::size_t>(Coverage::State::failed) + 1);
 
 /// (monotonic, UTC, maximum error), so that nodes can be aligned.
 struct ClockPair {
