@@ -10,8 +10,6 @@ namespace reveal {
 
 namespace {
 
-constexpr std::size_t kRowsOfTree = 256;
-
 /// The standard's engine is the same everywhere, its distributions are not: these are.
 class Random {
  public:
