@@ -241,7 +241,7 @@ struct TraceReader::Impl {
   std::uint64_t chunks_left = 0;
   bool too_many_chunks = false;
   std::size_t channels = 0;
-  mutable std::size_t table_bytes = 0;
+  mutable std::size_t table_bytes = 0;  // guarded by the library's lock
 
   void open();
   void read_header();

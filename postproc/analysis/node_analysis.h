@@ -35,7 +35,8 @@ struct JobSamples {
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
-/// Estimate of the memory that the analysis takes, in bytes; no trace seen took much more.
+/// Estimate of the memory that the analysis takes, tables of steps and collectives included, in bytes; no trace seen
+/// took much more.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
 /// Loads, analyses and frees the trace, as soon as it fits into the budget; settings and threads as above. Throws

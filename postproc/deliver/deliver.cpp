@@ -47,7 +47,7 @@ constexpr auto kSpread = 2ms;            // between the summaries of two nodes o
 constexpr auto kLongestSpread = 10s;     // for all of them
 constexpr auto kSpreadInEpilog = 200us;  // the same for their traces, while the epilog waits
 constexpr auto kLongestSpreadInEpilog = 1s;
-/// Share of an epilog's time for the analysis and for waiting: closing the trace takes the rest.
+/// Share of an epilog's time for the analysis and for waiting: closing the trace needs some, too.
 constexpr double kShareOfLimit = 0.6;
 constexpr double kUnderLoad = 2;                  // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;      // seconds of an idle cpu

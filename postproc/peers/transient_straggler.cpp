@@ -320,7 +320,7 @@ std::optional<Suspect> slowing_all(const Trends& trends, const EffectiveRule& ru
   return std::nullopt;
 }
 
-/// Whether all nodes sent as much as usual: it is not known then that one of them lost time by waiting.
+/// Whether all nodes worked or sent as usual: it is not known then that one of them lost time by waiting.
 bool all_sent_as_usual(const Trends& trends, Interval at) {
   return is_true_of_all(trends, at, work_and_traffic_of, [](const WorkPace& pace) { return pace.went_on(); });
 }
