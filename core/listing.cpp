@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hdf5schema/basics/enum_names.h"
+
 namespace reveal {
 namespace {
 
@@ -22,18 +24,6 @@ std::string padded(std::string_view text, std::size_t width) {
   std::string out(text);
   if (out.size() < width) out.append(width - out.size(), ' ');
   return out;
-}
-
-std::string_view name_of_state(Coverage::State state) {
-  switch (state) {
-    case Coverage::State::ok:
-      return "ok";
-    case Coverage::State::absent:
-      return "absent";
-    case Coverage::State::failed:
-      return "failed";
-  }
-  return "";
 }
 
 std::string_view remedy_of(std::string_view probe) {
@@ -169,7 +159,7 @@ std::string list_coverage(std::span<const CheckedProbe> checked, Form form) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::string text;
   for (const auto& [fact, absence] : checked) {
-    const std::string_view state = name_of_state(fact.state);
+    const std::string_view state = name_in(kCoverageStates, fact.state);
     text += padded(fact.probe, 20) + ' ' + padded(state, 7) + ' ' + fact.reason + '\n';
     list.push_back({{"name", fact.probe}, {"state", state}, {"reason", fact.reason}});
     if (fact.state == Coverage::State::ok) continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "hdf5schema/chunk_codec.h"
 #include "hdf5schema/hdf5_access.h"
@@ -132,16 +133,19 @@ struct CheckedDataset::Impl {
   [[nodiscard]] std::size_t member(const char* name) const;
 };
 
-CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) : impl_(std::make_unique<Impl>()) {
+CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) {
   const Hdf5Access access;
+  // A local is destroyed before `access`, a member after it: where this throws, its objects are closed under the lock.
+  auto impl = std::make_unique<Impl>();
   need_hard_links(file, path);
-  impl_->dataset = file.openDataSet(path, access_without_cache());
-  impl_->type = H5::DataType(H5Dget_type(impl_->dataset.getId()));
-  H5Idec_ref(impl_->type.getId());  // the object holds its own reference
-  impl_->width = impl_->type.getSize();
-  if (points_elsewhere(impl_->type)) throw Error("elements of variable length, which no trace has");
-  impl_->holds = Impl::kind_of(impl_->type.getId());
-  impl_->check_layout();
+  impl->dataset = file.openDataSet(path, access_without_cache());
+  impl->type = H5::DataType(H5Dget_type(impl->dataset.getId()));
+  H5Idec_ref(impl->type.getId());  // the object holds its own reference
+  impl->width = impl->type.getSize();
+  if (points_elsewhere(impl->type)) throw Error("elements of variable length, which no trace has");
+  impl->holds = Impl::kind_of(impl->type.getId());
+  impl->check_layout();
+  impl_ = std::move(impl);
 }
 
 CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): possible failures are in the constructor

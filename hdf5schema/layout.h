@@ -88,11 +88,4 @@ void copy_text(char (&field)[N], std::string_view text) noexcept {
 
 [[nodiscard]] EventRecord record_of(const Event& event) noexcept;
 
-template <std::size_t N>
-[[nodiscard]] std::string text_of(const char (&field)[N]) {
-  return std::string(field, std::string_view(field, N).find('\0') == std::string_view::npos
-                                ? N
-                                : std::string_view(field, N).find('\0'));
-}
-
 }  // namespace reveal

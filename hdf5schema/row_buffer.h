@@ -1,5 +1,6 @@
 // The memory between the sampler and the file: whole ticks as they come, a chunk of them at a time, without HDF5.
-// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into the contents of a chunk.
+// RowBuffer is filled by the sampler (row by row, no allocation); encode_increments() and encode_levels() turn it into
+// the contents of a chunk.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class RowBuffer {
 
   /// Opens a row in which no family is present yet. Only when not full().
   void begin_row(std::int64_t time_ns) noexcept;
-  /// Is the family present in the last row, and does every family of the axis?
+  /// Whether the family, or every one of the axis, is in the last row.
   [[nodiscard]] bool present(std::size_t family) const noexcept { return families_[family].present[rows() - 1] != 0; }
   [[nodiscard]] bool row_complete() const noexcept;
   /// The family's part of the last row, now present: width() values for the caller to fill.

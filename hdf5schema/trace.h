@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,6 +93,9 @@ struct Coverage {
   std::string reason;
   bool operator==(const Coverage&) const = default;
 };
+/// In the order of Coverage::State.
+inline constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
+static_assert(std::size(kCoverageStates) == static_cast<std::size_t>(Coverage::State::failed) + 1);
 
 /// (monotonic, UTC, maximum error), so that nodes can be aligned.
 struct ClockPair {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/chunk_writer.h"
 #include "hdf5schema/dimension_scales.h"
 #include "hdf5schema/hdf5_access.h"
@@ -577,13 +578,12 @@ void TraceFile::write_clocks(std::span<const ClockPair> clocks) {
 }
 
 void TraceFile::write_coverage(std::span<const Coverage> coverage) {
-  constexpr std::string_view kStates[] = {"ok", "absent", "failed"};
   const Hdf5Access access;
   try {
     std::vector<CoverageRecord> records(coverage.size());
     for (std::size_t i = 0; i < coverage.size(); ++i) {
       copy_text(records[i].probe, coverage[i].probe);
-      copy_text(records[i].state, kStates[static_cast<std::size_t>(coverage[i].state)]);
+      copy_text(records[i].state, name_in(kCoverageStates, coverage[i].state));
       copy_text(records[i].reason, coverage[i].reason);
     }
     put(impl_->coverage, records.data(), 0, records.size(), coverage_type());

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/checked_dataset.h"
 #include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
@@ -228,18 +229,19 @@ struct TraceReader::Impl {
   Check check = Check::all;
   std::vector<Family> families;
   std::vector<Damage> damages;
-  std::map<std::string, StoredFamily> stored;               // by path
-  mutable std::mutex reading;                               // guards the members below
+  std::map<std::string, StoredFamily> stored;  // by path
+  /// Guards open_families. Taken before the library's lock, which each CheckedDataset takes by itself.
+  mutable std::mutex reading;
   mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
   std::size_t objects = 0;
-  /// That may be looked for. The same dataset may be there under thousands of names, and chunks that are not stored
+  /// How many more chunks may be looked for: one dataset may have thousands of names, and chunks that are not stored
   /// take no space.
   std::uint64_t chunks_left = 0;
   bool too_many_chunks = false;
   std::size_t channels = 0;
-  mutable std::size_t table_bytes = 0;
+  mutable std::size_t table_bytes = 0;  // guarded by the library's lock
 
   void open();
   void read_header();
@@ -259,7 +261,15 @@ struct TraceReader::Impl {
   [[nodiscard]] std::vector<char> bytes_of(const CheckedDataset& table, std::size_t most) const;
   [[nodiscard]] OpenFamily& opened(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
-  [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
+  /// The result of `read_part`; a failure becomes an Error that names the file and the part.
+  template <class ReadPart>
+  auto in_part(const std::string& part, const ReadPart& read_part) const {
+    try {
+      return read_part();
+    } catch (...) {
+      throw Error(path.string() + ": " + part + ": " + failure_reason());
+    }
+  }
   /// [channel][time] for family.channels and family.time_ns, 8 bytes each; the rest is `missing`.
   void read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
                   std::span<std::byte> values) const;
@@ -422,17 +432,15 @@ std::vector<std::string> TraceReader::Impl::texts(const std::string& table_path,
 }
 
 Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
-  const Hdf5Access access;
-  try {
+  return in_part(table_path, [&] {
+    const Hdf5Access access;
     const Records table = records(table_path, kMostPairs);
     const std::vector<std::string> keys = table.texts("key");
     const std::vector<std::string> values = table.texts("value");
     Snapshot pairs;
     for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
     return pairs;
-  } catch (...) {
-    throw Error(path.string() + ": " + table_path + ": " + failure_reason());
-  }
+  });
 }
 
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
@@ -585,8 +593,8 @@ const std::vector<TraceReader::Damage>& TraceReader::damages() const noexcept {
 }
 
 std::vector<Event> TraceReader::events() const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part("events", [&] {
+    const Hdf5Access access;
     const CheckedDataset table(impl_->file, "events");
     if (table.extent().size() != 1) throw Error("has the wrong shape");
     need_narrow_rows(table);
@@ -613,9 +621,7 @@ std::vector<Event> TraceReader::events() const {
           {last, "trace", "events_lost",
            std::to_string(there - events.size()) + " events behind the first " + std::to_string(events.size())});
     return events;
-  } catch (...) {
-    throw Error(impl_->path.string() + ": events: " + failure_reason());
-  }
+  });
 }
 
 template <class Row>
@@ -634,8 +640,8 @@ template std::size_t TraceReader::table_size<SampledCollective>() const;
 
 template <class Row>
 void TraceReader::read_table(const std::function<void(std::span<const Row>)>& take) const {
-  const Hdf5Access access;
-  try {
+  impl_->in_part(RowTable<Row>::kName, [&] {
+    const Hdf5Access access;
     if (!impl_->file.nameExists(RowTable<Row>::kName)) return;
     const CheckedDataset table(impl_->file, RowTable<Row>::kName);
     need_narrow_rows(table);
@@ -645,9 +651,7 @@ void TraceReader::read_table(const std::function<void(std::span<const Row>)>& ta
       for (const RowColumn<Row>& column : RowTable<Row>::kColumns) take_column(table, records, column, std::span(rows));
       take(rows);
     });
-  } catch (...) {
-    throw Error(impl_->path.string() + ": " + RowTable<Row>::kName + ": " + failure_reason());
-  }
+  });
 }
 template void TraceReader::read_table<TrainingStep>(const std::function<void(std::span<const TrainingStep>)>&) const;
 template void TraceReader::read_table<SampledCollective>(
@@ -666,8 +670,8 @@ template std::vector<TrainingStep> TraceReader::table<TrainingStep>() const;
 template std::vector<SampledCollective> TraceReader::table<SampledCollective>() const;
 
 std::vector<ClockPair> TraceReader::clocks() const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part("clock", [&] {
+    const Hdf5Access access;
     const Records table = impl_->records("clock", kMostClocks);
     const std::vector<std::int64_t> monotonic = table.numbers("monotonic_ns");
     const std::vector<std::int64_t> utc = table.numbers("utc_ns");
@@ -677,29 +681,23 @@ std::vector<ClockPair> TraceReader::clocks() const {
       if (is_monotonic_time(monotonic[i]) && is_utc_time(utc[i])) clocks.push_back({monotonic[i], utc[i], error[i]});
     }
     return clocks;
-  } catch (...) {
-    throw Error(impl_->path.string() + ": clock: " + failure_reason());
-  }
+  });
 }
 
 std::vector<Coverage> TraceReader::coverage() const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part("coverage", [&] {
+    const Hdf5Access access;
     const Records table = impl_->records("coverage", kMostCoverage);
     const std::vector<std::string> probes = table.texts("probe");
     const std::vector<std::string> states = table.texts("state");
     const std::vector<std::string> reasons = table.texts("reason");
     std::vector<Coverage> coverage;
     for (std::size_t i = 0; i < probes.size(); ++i) {
-      const Coverage::State state = states[i] == "ok"       ? Coverage::State::ok
-                                    : states[i] == "absent" ? Coverage::State::absent
-                                                            : Coverage::State::failed;
-      coverage.push_back({probes[i], state, reasons[i]});
+      const auto state = enumerator_of<Coverage::State>(kCoverageStates, states[i]);
+      coverage.push_back({probes[i], state.value_or(Coverage::State::failed), reasons[i]});
     }
     return coverage;
-  } catch (...) {
-    throw Error(impl_->path.string() + ": coverage: " + failure_reason());
-  }
+  });
 }
 
 Snapshot TraceReader::snapshot_begin() const {
@@ -710,13 +708,11 @@ Snapshot TraceReader::snapshot_end() const {
 }
 
 std::string TraceReader::topology_xml() const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part("topology", [&] {
+    const Hdf5Access access;
     const std::vector<std::string> texts = impl_->texts("node/topology_xml", 1);
     return texts.empty() ? std::string() : texts.front();
-  } catch (...) {
-    throw Error(impl_->path.string() + ": topology: " + failure_reason());
-  }
+  });
 }
 
 OpenFamily& TraceReader::Impl::opened(const Family& family) const {
@@ -768,7 +764,7 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
 
 void TraceReader::read(const Family& family, std::size_t first, std::size_t rows, std::vector<double>& values) const {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  try {
+  impl_->in_part(family.spec.path, [&] {
     values.resize(family.channels.size() * rows);
     const bool real = stored_as_real(family.spec);
     impl_->read_block(family, first, rows, real ? std::bit_cast<std::int64_t>(kNan) : kMissing,
@@ -779,19 +775,14 @@ void TraceReader::read(const Family& family, std::size_t first, std::size_t rows
       const auto stored = std::bit_cast<std::int64_t>(value);
       value = stored == kMissing ? kNan : static_cast<double>(stored);
     }
-  } catch (...) {
-    throw Error(impl_->place(family) + ": " + failure_reason());
-  }
+  });
 }
 
 std::size_t TraceReader::rows_per_chunk(const Family& family) const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part(family.spec.path, [&] {
     const std::lock_guard lock(impl_->reading);
     return impl_->opened(family).values.chunk()[1];
-  } catch (...) {
-    throw Error(impl_->place(family) + ": " + failure_reason());
-  }
+  });
 }
 
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
@@ -799,13 +790,11 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
 }
 
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::size_t first, std::size_t rows) const {
-  try {
+  return impl_->in_part(family.spec.path, [&] {
     std::vector<std::int64_t> values(family.channels.size() * rows);
     impl_->read_block(family, first, rows, kMissing, std::as_writable_bytes(std::span(values)));
     return values;
-  } catch (...) {
-    throw Error(impl_->place(family) + ": " + failure_reason());
-  }
+  });
 }
 
 TraceReader::Bases TraceReader::read_bases(const Family& family) const {
@@ -813,8 +802,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
 }
 
 TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t first, std::size_t least) const {
-  const Hdf5Access access;
-  try {
+  return impl_->in_part(family.spec.path, [&] {
     Bases bases;
     const std::lock_guard lock(impl_->reading);
     bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
@@ -846,9 +834,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t fir
       }
     }
     return bases;
-  } catch (...) {
-    throw Error(impl_->place(family) + ": " + failure_reason());
-  }
+  });
 }
 
 std::vector<std::int64_t> TraceReader::read_absolute(const Family& family) const {

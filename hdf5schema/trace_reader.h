@@ -76,15 +76,17 @@ class TraceReader {
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 
   [[nodiscard]] std::size_t rows_per_chunk(const Family& family) const;
-  /// As the file has it, [channel][time] (not for float64 families), and the absolute value each chunk counts from.
+  /// As the file has them, [channel][time]: increments of counters, levels else; kMissing where missing. Not for
+  /// float64 families.
+  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
+  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family, std::size_t first, std::size_t rows) const;
+  /// The absolute values from which the chunks of counters count.
   struct Bases {
     std::size_t rows_per_chunk = 1;
     std::size_t first = 0;  // chunk
     std::size_t chunks = 0;
     std::vector<std::int64_t> values;  // [channel][chunk]
   };
-  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
-  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family, std::size_t first, std::size_t rows) const;
   [[nodiscard]] Bases read_bases(const Family& family) const;
   /// The bases of `least` chunks from `first` on, and of the next ones as far as all fit into a megabyte.
   [[nodiscard]] Bases read_bases(const Family& family, std::size_t first, std::size_t least) const;
@@ -94,7 +96,7 @@ class TraceReader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Was the file cut off before the first row could be in it?
+/// Whether the file was cut off before the first row could be in it.
 [[nodiscard]] bool never_started(const std::filesystem::path& part) noexcept;
 
 }  // namespace reveal

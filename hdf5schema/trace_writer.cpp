@@ -694,13 +694,9 @@ void TraceWriter::Impl::fail(const std::string& why, Writing state) {
 }
 
 void TraceWriter::Impl::note(std::int64_t time_ns, std::string_view code, std::string_view text) {
+  const EventRecord record = record_of(Event{time_ns, "trace", std::string(code), std::string(text)});
   const std::lock_guard lock(mutex);
-  if (events.size() == kEventSlots) return;
-  EventRecord& record = events.emplace_back();
-  record.time_ns = time_ns;
-  copy_text(record.object, "trace");
-  copy_text(record.code, code);
-  copy_text(record.text, text);
+  if (events.size() < kEventSlots) events.push_back(record);
 }
 
 /// The increments of later rows cover the gap, because `previous` is not touched.
@@ -783,13 +779,10 @@ void TraceWriter::Impl::write_records() {
       new_events.push_back(
           record_of(Event{flushed_until, "trace", RowTable<Row>::kLost, std::to_string(std::exchange(table.lost, 0))}));
     });
+    // Events are lost only while kEventSlots others wait: there is a first one.
     if (events_lost > 0) {
-      EventRecord& record = new_events.emplace_back();
-      record.time_ns = new_events.front().time_ns;
-      copy_text(record.object, "trace");
-      copy_text(record.code, "events_lost");
-      copy_text(record.text, std::to_string(events_lost) + " events between two flushes");
-      events_lost = 0;
+      const std::string lost = std::to_string(std::exchange(events_lost, 0)) + " events between two flushes";
+      new_events.push_back(record_of(Event{new_events.front().time_ns, "trace", "events_lost", lost}));
     }
   }
   file->write_events(new_events);

@@ -44,10 +44,6 @@ std::vector<std::size_t> channels_of(const Telemetry& telemetry, const std::vect
   return channels;
 }
 
-bool overlap(const TimeSpan& a, const TimeSpan& b) {
-  return a.begin_utc_ns < b.end_utc_ns && b.begin_utc_ns < a.end_utc_ns;
-}
-
 /// As feature_matrix() has them.
 std::vector<const Feature*> features_of(const Channel& channel) {
   if (is_summed_in_paper(channel)) return {&event_feature()};
@@ -89,7 +85,7 @@ struct NodeWindows {
   [[nodiscard]] Tier tier_in(const TimeSpan& span) const {
     Tier clearest = Tier::none;
     for (const ReportEpisode& episode : report.episodes) {
-      if (episode.node == node && overlap(episode.span, span)) clearest = std::max(clearest, episode.tier);
+      if (episode.node == node && episode.span.overlaps(span)) clearest = std::max(clearest, episode.tier);
     }
     return clearest;
   }
@@ -98,7 +94,7 @@ struct NodeWindows {
     std::string ids;
     for (const Finding& finding : report.findings) {
       if (std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end()) continue;
-      const auto meets = [&span](const TimeSpan& interval) { return overlap(interval, span); };
+      const auto meets = [&span](const TimeSpan& interval) { return interval.overlaps(span); };
       if (std::none_of(finding.intervals.begin(), finding.intervals.end(), meets)) continue;
       ids += (ids.empty() ? "" : ";") + printable(finding.id);
     }

@@ -14,6 +14,7 @@
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/gpu_signals.h"
+#include "postproc/diagnose/network_interface.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
@@ -72,11 +73,12 @@ class Node {
     for (const std::string_view metric : {"net.rx_bytes", "net.tx_bytes"}) {
       for (const std::size_t i : measured(metric)) {
         const std::string& instance = channels_[i].instance;
-        const std::string name = instance.substr(instance.rfind('/') + 1);
+        const std::string name = interface_name(instance);
         if (name == "lo") continue;
-        if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+        // A bridge, a bond: counted below it.
+        if (known && fact(interface_fact_key(name, "numa_node")).empty()) continue;
         const auto is_measured = [this, metric](std::string_view card) { return is_there(metric, card); };
-        if (is_counted_at_cards(fact("net." + instance + ".cards"), is_measured)) continue;
+        if (is_counted_at_cards(fact(interface_fact_key(instance, "cards")), is_measured)) continue;
         traffic.push_back(i);
       }
     }

@@ -50,7 +50,7 @@ struct Account {
   }
 };
 
-/// Found without a look at all nodes for each of them.
+/// Indices of the job's nodes: a finding does not have to look at all of them.
 struct JobNodes {
   explicit JobNodes(std::span<const NodeSummary> summaries) : by_address(nodes_by_address(summaries)) {
     for (const NodeSummary& summary : summaries) {

@@ -17,11 +17,11 @@
 
 namespace reveal {
 
-/// The samples of a node's job, which come in pieces that follow each other: in one where memory can hold the job.
+/// The samples of a node's job, read in pieces that follow each other, or in one if memory can hold the job.
 struct JobSamples {
   std::size_t count = 0;
   bool in_one_piece = true;
-  /// Reads samples [begin, begin + count); some once more, unless all are one piece.
+  /// Reads samples [begin, begin + count) into `piece`. Samples of several pieces may be read a second time.
   std::function<void(std::size_t begin, std::size_t count, Telemetry& piece)> read;
 };
 
@@ -35,7 +35,8 @@ struct JobSamples {
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
-/// Bytes that analysing the trace takes, its training steps included; not much more for any trace seen.
+/// Estimate of the memory that the analysis takes, tables of steps and collectives included, in bytes; no trace seen
+/// took much more.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
 /// Loads, analyses and frees the trace, as soon as it fits into the budget; settings and threads as above. Throws

@@ -233,9 +233,7 @@ void add_slices(Events& events, std::size_t process, int first_thread, const cha
 }
 
 bool is_within(std::span<const TimeSpan> windows, const TimeSpan& span) {
-  return std::any_of(windows.begin(), windows.end(), [&span](const TimeSpan& window) {
-    return span.begin_utc_ns < window.end_utc_ns && window.begin_utc_ns < span.end_utc_ns;
-  });
+  return std::any_of(windows.begin(), windows.end(), [&span](const TimeSpan& window) { return span.overlaps(window); });
 }
 
 /// The steps of a rank that are in a window, in order.

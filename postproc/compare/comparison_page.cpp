@@ -40,6 +40,20 @@ std::string side_words(const std::vector<double>& values, std::string_view unit)
   return words + ")";
 }
 
+/// "difference -1.20 s (95 % interval -2.00 to -0.40)"; `typical` decides the scale of times.
+std::string interval_words(const MeanDifference& difference, std::string_view unit, double typical) {
+  const double largest = std::max(std::abs(difference.low), std::abs(difference.high));
+  const bool time = unit == "s";
+  const Scale scale = time ? time_scale(typical) : scale_for(largest, unit);
+  const auto shown_value = [&](double value) {
+    return time ? two_decimals(value * scale.factor) : number(value * scale.factor);
+  };
+  const std::string shown = unit == "percent" ? " percentage points" : scale.unit.empty() ? "" : " " + scale.unit;
+  return fmt::format("difference {}{}{} ({:.0f} % interval {} to {})", difference.difference > 0 ? "+" : "",
+                     shown_value(difference.difference), shown, 100 * kConfidence, shown_value(difference.low),
+                     shown_value(difference.high));
+}
+
 std::string number_words(const ComparedNumber& compared) {
   if (!compared.known()) return fmt::format("not known: {}", compared.reason);
   std::string words = fmt::format("{} before, {} after", side_words(compared.before, compared.unit),
@@ -100,19 +114,6 @@ std::string causes_as_text(const std::vector<ComparedCause>& causes, const TextS
 }
 
 }  // namespace
-
-std::string interval_words(const MeanDifference& difference, std::string_view unit, double typical) {
-  const double largest = std::max(std::abs(difference.low), std::abs(difference.high));
-  const bool time = unit == "s";
-  const Scale scale = time ? time_scale(typical) : scale_for(largest, unit);
-  const auto shown_value = [&](double value) {
-    return time ? two_decimals(value * scale.factor) : number(value * scale.factor);
-  };
-  const std::string shown = unit == "percent" ? " percentage points" : scale.unit.empty() ? "" : " " + scale.unit;
-  return fmt::format("difference {}{}{} ({:.0f} % interval {} to {})", difference.difference > 0 ? "+" : "",
-                     shown_value(difference.difference), shown, 100 * kConfidence, shown_value(difference.low),
-                     shown_value(difference.high));
-}
 
 std::string headline_of(TimeChange change, const TextStyle& style) {
   struct Word {

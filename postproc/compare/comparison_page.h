@@ -11,9 +11,6 @@ namespace reveal {
 /// Schema reveal.compare/1.
 [[nodiscard]] std::string comparison_as_json(const JobComparison& comparison);
 
-/// Writes an interval, or null, and how it was made.
-[[nodiscard]] std::string interval_words(const MeanDifference& difference, std::string_view unit, double typical);
-
 /// "SLOWER", in colour where there is some.
 [[nodiscard]] std::string headline_of(TimeChange change, const TextStyle& style);
 

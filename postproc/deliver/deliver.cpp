@@ -47,17 +47,16 @@ constexpr auto kSpread = 2ms;            // between the summaries of two nodes o
 constexpr auto kLongestSpread = 10s;     // for all of them
 constexpr auto kSpreadInEpilog = 200us;  // the same for their traces, while the epilog waits
 constexpr auto kLongestSpreadInEpilog = 1s;
-constexpr double kShareOfLimit =
-    0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
-constexpr double kUnderLoad = 2;              // relative to an idle cpu
-constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
-constexpr double kMostAnalysisAfterEpilog =
-    300;                                 // seconds of an idle cpu; the broker gives up after a quarter of an hour
-constexpr auto kWaitAfterEpilog = 30s;   // for the other nodes
-constexpr auto kSubmission = 60s;        // longest time from the marker of a report job to its submission
-constexpr double kMergeBytes = 40e6;     // the program itself
-constexpr double kBytesPerNode = 125e3;  // its summary in a merge; measured 1,184 MB for 10,000
-constexpr double kShareOfMemory = 0.5;   // for a merge: address space is limited, too, and some summaries are larger
+/// Share of an epilog's time for the analysis and for waiting: closing the trace needs some, too.
+constexpr double kShareOfLimit = 0.6;
+constexpr double kUnderLoad = 2;                  // relative to an idle cpu
+constexpr double kMostMergeAfterEpilog = 20;      // seconds of an idle cpu
+constexpr double kMostAnalysisAfterEpilog = 300;  // likewise: the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;            // for the other nodes
+constexpr auto kSubmission = 60s;                 // longest time from the marker of a report job to its submission
+constexpr double kMergeBytes = 40e6;              // the program itself
+constexpr double kBytesPerNode = 125e3;           // its summary in a merge; measured 1,184 MB for 10,000
+constexpr double kShareOfMemory = 0.5;  // for a merge: address space is limited, too, and some summaries are larger
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -235,7 +234,7 @@ struct Waiting {
   std::vector<fs::path> traces, summaries;
 };
 
-/// This node's files in the spool. What is of no use any more is removed.
+/// This node's files in the spool. Files that are of no use any more are removed.
 Waiting waiting_in(const fs::path& spool, const std::string& node) {
   Waiting found;
   for (const auto& entry : fs::directory_iterator(spool)) {

@@ -43,10 +43,8 @@ void leave_out_gaps(std::span<const double> series, Interval at, std::vector<boo
 template <typename Visit>
 void for_each_call(const RuleContext& context, std::string_view metric, const CallKind& counts, const Visit& visit) {
   for (const std::size_t channel : context.channels(metric)) {
-    const std::string_view instance = context.telemetry.channels[channel].instance;
-    const std::size_t slash = instance.rfind('/');
-    if (slash == std::string_view::npos || !counts(call_facts(instance.substr(slash + 1)))) continue;
-    visit(std::string(instance.substr(0, slash)), channel);
+    const auto [process, function] = call_instance(context.telemetry.channels[channel].instance);
+    if (!process.empty() && counts(call_facts(function))) visit(std::string(process), channel);
   }
 }
 

@@ -20,6 +20,8 @@ constexpr double kAlikeExcess = 0.5;  // least share of the other's excess
 constexpr std::size_t kAlikeLength = 3;
 /// At least this part of the series must be at a level that is taken as usual although most of the series is above it.
 constexpr double kLeastUsual = 0.35;
+/// The usual level is never taken below this: a physical bound of the quantities.
+constexpr double kLowestUsual = 0;
 /// The settling around a candidate belongs neither to it nor to the usual level.
 constexpr double kMarginOfLength = 0.1;
 
@@ -172,7 +174,7 @@ std::vector<Excursion> excursions_above(std::span<const double> series, double u
     if (fresh) known->second = reference_means(series, excluded, length);
     const std::vector<double>& means = known->second;
     Excursion excursion{.at = at, .inside = mean_inside(series, at)};
-    excursion.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
+    excursion.outside = std::isnan(outside) ? usual : std::max(outside, kLowestUsual);
     const double excess = excursion.inside - excursion.outside;
     if (excess < search.min_excess) continue;
     if (means.size() > 1) {
@@ -290,14 +292,14 @@ std::vector<double> reference_means(std::span<const double> series, std::span<co
 std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search) {
   std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
-  return excursions_above(series, std::max(upper_median<double>(means), search.floor), search);
+  return excursions_above(series, std::max(upper_median<double>(means), kLowestUsual), search);
 }
 
 std::vector<Excursion> find_lasting_excursions(std::span<const double> series, const ExcursionSearch& search) {
   std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
   const double low = std::max(
-      ranked<double>(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), search.floor);
+      ranked<double>(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), kLowestUsual);
   if (upper_median<double>(means) - low < search.min_excess) return {};
   std::vector<Excursion> found = excursions_above(series, low, search);
   std::size_t length = 0;

@@ -41,7 +41,6 @@ struct ExcursionSearch {
   std::size_t min_length = 1;  // samples
   std::size_t window = 50;     // outside is judged by means of windows of at most this length
   double min_score = 4;
-  double floor = 0;  // the usual level is never taken below this (a physical bound of the quantity)
 };
 
 struct Excursion {

@@ -20,6 +20,12 @@ struct TimeSpan {
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   bool operator==(const TimeSpan&) const = default;
+
+  [[nodiscard]] double seconds() const noexcept { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
+  /// Spans that only touch do not overlap.
+  [[nodiscard]] bool overlaps(const TimeSpan& other) const noexcept {
+    return begin_utc_ns < other.end_utc_ns && other.begin_utc_ns < end_utc_ns;
+  }
 };
 
 /// Sorts the spans and joins those that overlap or touch.

@@ -17,9 +17,7 @@ namespace reveal {
 template <typename Counts>
 [[nodiscard]] bool found_beside(const RuleContext& context, Interval at, const Counts& counts) {
   const TimeSpan span = context.span(at.begin, at.end);
-  const auto overlaps = [&span](const TimeSpan& theirs) {
-    return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
-  };
+  const auto overlaps = [&span](const TimeSpan& theirs) { return theirs.overlaps(span); };
   return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& one) {
     return counts(one) && std::any_of(one.intervals.begin(), one.intervals.end(), overlaps);
   });

@@ -343,14 +343,7 @@ std::optional<Standstill> standstill(const RuleContext& context) {
 }
 
 double mean_then(const Standstill& still, std::span<const double> series) {
-  double sum = 0;
-  std::size_t count = 0;
-  for (std::size_t t = 0; t < series.size(); ++t) {
-    if (!still.idle[t] || std::isnan(series[t])) continue;
-    sum += series[t];
-    ++count;
-  }
-  return count > 0 ? sum / static_cast<double>(count) : std::nan("");
+  return mean_where(series, [&still](std::size_t t) { return still.idle[t]; }).value_or(std::nan(""));
 }
 
 Meanwhile meanwhile(const RuleContext& context, const Standstill& still) {

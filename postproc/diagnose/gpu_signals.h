@@ -99,7 +99,7 @@ struct Standstill {
 /// Nothing where the GPUs never work, or work for most of the time. By the rule's min_seconds, min_idle and max_use.
 /// Throws Unavailable where they work for less than min_seconds.
 [[nodiscard]] std::optional<Standstill> standstill(const RuleContext& context);
-/// NaN where it was not measured then.
+/// The mean of a series while the GPUs were idle; NaN where it was not measured then.
 [[nodiscard]] double mean_then(const Standstill& still, std::span<const double> series);
 
 /// The job's activity while its GPUs stood still.

@@ -56,8 +56,7 @@ std::vector<Excursion> excursions_of(const RuleContext& context, std::span<const
   const ExcursionSearch search{.min_excess = min_excess,
                                .min_length = context.steps(context.threshold("min_seconds")),
                                .window = context.steps(kWindowSeconds),
-                               .min_score = min_score,
-                               .floor = 0};
+                               .min_score = min_score};
   const auto lasting = cause == Cause::external ? find_lasting_excursions(series, search) : std::vector<Excursion>();
   const std::vector<Interval> all = places(lasting);
   const auto used = lasting.empty() ? std::nullopt : rate(context, "job.cpu_time", 1e-9, "cpus");

@@ -21,10 +21,10 @@ struct WorkCourse {
   std::vector<double> rate;
 };
 
-/// In samples.
+/// The cycles that an interval touches, against the others; times are in samples.
 struct WorkCycles {
   std::string_view calls;
-  double count = 0;   // cycles that the interval touches
+  double count = 0;   // cycles that are touched
   double took = 0;    // time of these
   double usual = 0;   // median of the others
   double spread = 0;  // range of eight tenths of these, relative to their median, as it is of `count` of them

@@ -81,9 +81,8 @@ std::vector<JobTiming> timings_of_collectives(const RuleContext& context, Interv
   std::vector<JobTiming> timings;
   for (const std::size_t channel : context.channels("stack.time")) {
     const std::string& instance = context.telemetry.channels[channel].instance;
-    const std::string_view function = std::string_view(instance).substr(instance.rfind('/') + 1);
     const auto calls = context.channels("stack.calls", instance);
-    if (calls.empty() || !times_an_exchange(function)) continue;
+    if (calls.empty() || !times_an_exchange(call_instance(instance).function)) continue;
     timings.push_back(timing_on_grid(context, channel, at, unusual));
     timings.back().feature = "mean time of a call";
     timings.back().ns = time_of_calls(context.telemetry.series(channel), context.telemetry.series(calls.front()));

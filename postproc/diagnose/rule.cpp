@@ -180,8 +180,8 @@ std::optional<std::vector<double>> RuleContext::total_if_measured(std::string_vi
   return sum;
 }
 
-std::vector<double> RuleContext::total(std::string_view metric, std::string_view role) const {
-  auto sum = total_if_measured(metric, role);
+std::vector<double> RuleContext::total(std::string_view metric) const {
+  auto sum = total_if_measured(metric);
   if (!sum) throw Unavailable("not measured: " + std::string(metric));
   return *std::move(sum);
 }

@@ -41,7 +41,6 @@ enum class Stated : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Stated) noexcept;
 [[nodiscard]] std::string_view explanation_of(Stated) noexcept;
 
-/// Everything a rule may look at on one node.
 class RuleContext;
 class JobProgress;
 
@@ -64,11 +63,11 @@ struct RuleSpec {
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
   std::string_view look_alikes;  // tested before it reports, comma separated: ids of rules, or words
   Proof proof = Proof::real;
-  /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
+  /// The rule compares the job with everything else on the machine: void where nodes of the job share one kernel.
   bool whole_machine = false;
   /// A forecast for a job that goes on: no more than a notice for a job that has ended well.
   bool forecast = false;
-  /// A job of which it is true does not end well: of one that did, it is dropped.
+  /// No job with such a finding ends well: it is dropped for a job that did.
   bool never_ends_well = false;
   /// Its sentence names the rank or the part that was slow: what it finds on other nodes or instances is another
   /// finding.
@@ -108,6 +107,7 @@ struct RegisteredRule {
   explicit RegisteredRule(RuleSpec spec);
 };
 
+/// Everything a rule may look at on one node.
 class RuleContext {
  public:
   /// Names of metrics.
@@ -147,7 +147,8 @@ class RuleContext {
   [[nodiscard]] std::vector<std::size_t> channels(std::string_view metric, std::string_view instance = {}) const;
   /// Sum over the channels per grid step, NaN where none has a value; throws Unavailable naming the metric when there
   /// is no such channel, or none that was ever measured.
-  [[nodiscard]] std::vector<double> total(std::string_view metric, std::string_view role = {}) const;
+  [[nodiscard]] std::vector<double> total(std::string_view metric) const;
+  /// The same of the channels of a role, or of all if that is empty; nothing where total() would throw.
   [[nodiscard]] std::optional<std::vector<double>> total_if_measured(std::string_view metric,
                                                                      std::string_view role = {}) const;
   /// Seconds to grid steps, at least one.

@@ -118,8 +118,4 @@ std::optional<std::size_t> exact_period(std::span<const double> values) {
   return period * kMinPeriods <= n ? std::optional(period) : std::nullopt;
 }
 
-bool is_static_or_periodic(std::span<const double> values) {
-  return values.empty() || exact_period(values).has_value();
-}
-
 }  // namespace reveal

@@ -32,10 +32,8 @@ struct FeatureMatrix {
 /// Columns to mean 0 and standard deviation 1 (population). Missing becomes 0; columns that never vary are left out.
 [[nodiscard]] FeatureMatrix standardise(FeatureMatrix matrix);
 
-/// The shortest period with which the values repeat exactly, at least three times; nothing where they do not.
+/// The shortest period, in samples, with which the values repeat exactly, at least three times; nothing where they do
+/// not. A channel that is constant (1) or strictly periodic tells nothing about its host (paper, section 4.2).
 [[nodiscard]] std::optional<std::size_t> exact_period(std::span<const double> values);
-
-/// Static or strictly periodic over the range: such channels carry no information inside one host (paper, section 4.2).
-[[nodiscard]] bool is_static_or_periodic(std::span<const double> values);
 
 }  // namespace reveal

@@ -44,7 +44,7 @@ UsualRuns baseline_of(const std::vector<double>& levels) {
     away.push_back(std::abs(level - baseline.median));
     mean += away.back() / static_cast<double>(levels.size());
   }
-  const double spread = std::max(1.4826 * median_of(away), 1.2533 * mean);
+  const double spread = std::max(kSpreadOverMad * median_of(away), kSpreadOverMeanDeviation * mean);
   baseline.variance = spread * spread;
   return baseline;
 }

@@ -78,10 +78,6 @@ class Grower {
   IsolationTree tree_;
 };
 
-}  // namespace
-
-namespace {
-
 double computed_path_length(std::size_t n) {
   constexpr double kEuler = 0.577215664901532860;
   if (n <= 1) return 0;
@@ -93,13 +89,12 @@ double computed_path_length(std::size_t n) {
 }  // namespace
 
 double average_path_length(std::size_t n) {
-  constexpr std::size_t kUsual = 256;  // rows of a tree
   static const std::vector<double> known = [] {
-    std::vector<double> lengths(kUsual + 1);
+    std::vector<double> lengths(kRowsOfTree + 1);
     for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = computed_path_length(i);
     return lengths;
   }();
-  return n <= kUsual ? known[n] : computed_path_length(n);
+  return n <= kRowsOfTree ? known[n] : computed_path_length(n);
 }
 
 double path_length(const IsolationTree& tree, const Eigen::MatrixXd& rows, Eigen::Index row) {
@@ -112,11 +107,10 @@ double path_length(const IsolationTree& tree, const Eigen::MatrixXd& rows, Eigen
   return depth + average_path_length(tree[at].size);
 }
 
-IsolationForest IsolationForest::fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees,
-                                     std::size_t max_sample) {
+IsolationForest IsolationForest::fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees) {
   const auto n = static_cast<std::size_t>(rows.rows());
   IsolationForest forest;
-  forest.sample = std::min(max_sample, n);
+  forest.sample = std::min(kRowsOfTree, n);
   if (n == 0) return forest;
   Random random(seed);
   const int depth_limit =

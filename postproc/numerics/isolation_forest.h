@@ -24,12 +24,14 @@ using IsolationTree = std::vector<IsolationNode>;  // [0] is the root
 /// Depth of the leaf a row ends in plus c(size of the leaf).
 [[nodiscard]] double path_length(const IsolationTree& tree, const Eigen::MatrixXd& rows, Eigen::Index row);
 
+inline constexpr std::size_t kRowsOfTree = 256;
+
 struct IsolationForest {
   std::vector<IsolationTree> trees;
   std::size_t sample = 0;  // rows per tree
 
-  [[nodiscard]] static IsolationForest fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees = 100,
-                                           std::size_t max_sample = 256);
+  /// Each tree grows from up to kRowsOfTree rows.
+  [[nodiscard]] static IsolationForest fit(const Eigen::MatrixXd& rows, std::uint64_t seed, std::size_t trees = 100);
   /// 2^(-mean path / c(sample)), between 0 and 1.
   [[nodiscard]] std::vector<double> score(const Eigen::MatrixXd& rows) const;
 };

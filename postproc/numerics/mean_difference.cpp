@@ -95,10 +95,10 @@ std::optional<MeanDifference> pooled_difference(std::span<const double> first, s
   return with_standard_error(arithmetic_mean(second) - arithmetic_mean(first), error, df);
 }
 
-std::optional<MeanDifference> paired_difference(std::span<const double> differences, double least_variance) {
+std::optional<MeanDifference> paired_difference(std::span<const double> differences) {
   if (differences.size() < 2) return std::nullopt;
   const double df = freedom(differences);
-  const double variance = std::max(squares_around_mean(differences) / df, least_variance);
+  const double variance = squares_around_mean(differences) / df;
   return with_standard_error(arithmetic_mean(differences),
                              std::sqrt(variance / static_cast<double>(differences.size())), df);
 }

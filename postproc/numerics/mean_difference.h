@@ -20,7 +20,7 @@ struct MeanDifference {
   bool operator==(const MeanDifference&) const = default;
 };
 
-/// NaN of nothing.
+/// NaN without values.
 [[nodiscard]] double arithmetic_mean(std::span<const double> values) noexcept;
 
 /// The t with P(|T| <= t) = confidence, for `df` degrees of freedom.
@@ -50,7 +50,6 @@ struct IndependentValues {
                                                               double least_variance = 0);
 
 /// The mean of differences between the values of a pair; nothing for fewer than two pairs.
-[[nodiscard]] std::optional<MeanDifference> paired_difference(std::span<const double> differences,
-                                                              double least_variance = 0);
+[[nodiscard]] std::optional<MeanDifference> paired_difference(std::span<const double> differences);
 
 }  // namespace reveal

@@ -8,6 +8,11 @@
 
 namespace reveal {
 
+/// Standard deviation of normally distributed values, relative to the median (MAD) and to the mean of their distances
+/// from their median.
+inline constexpr double kSpreadOverMad = 1.4826;
+inline constexpr double kSpreadOverMeanDeviation = 1.2533;
+
 /// Returns the median of the values that are not NaN; NaN if there is none.
 [[nodiscard]] double median_of(std::vector<double> values);
 /// The median of ascending values without one `value` of them; NaN leaves out none.

@@ -97,7 +97,7 @@ VariancePrior variance_prior(std::span<const double> variances, double variance_
   const double centre = upper_median<double>(logs);
   for (double& value : logs) value = std::abs(value - centre);
   // Robust: the channels of a fault must not make all others look noisy.
-  const double spread = 1.4826 * upper_median<double>(logs);
+  const double spread = kSpreadOverMad * upper_median<double>(logs);
   // Chance alone scatters the log of a sample variance by trigamma(df/2); the rest comes from the channels.
   const double beyond = spread * spread - trigamma(variance_df / 2);
   VariancePrior prior;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -32,7 +31,7 @@ double tail_quantile(double probability) {
          ((((kD[0] * q + kD[1]) * q + kD[2]) * q + kD[3]) * q + 1);
 }
 
-double near_quantile(double probability) {
+double normal_quantile(double probability) {
   if (probability < kTail) return tail_quantile(probability);
   if (probability > 1 - kTail) return -tail_quantile(1 - probability);
   const double q = probability - 0.5;
@@ -40,17 +39,6 @@ double near_quantile(double probability) {
   return (((((kA[0] * r + kA[1]) * r + kA[2]) * r + kA[3]) * r + kA[4]) * r + kA[5]) * q /
          (((((kB[0] * r + kB[1]) * r + kB[2]) * r + kB[3]) * r + kB[4]) * r + 1);
 }
-
-}  // namespace
-
-double normal_quantile(double probability) {
-  const double x = near_quantile(probability);  // and one Halley step against erfc
-  const double error = 0.5 * std::erfc(-x / std::numbers::sqrt2) - probability;
-  const double u = error * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
-  return x - u / (1 + x * u / 2);
-}
-
-namespace {
 
 /// Mean ranks are multiples of one half: one table serves every series of the same length. Most have one of two
 /// lengths, since the change of a gauge lacks its first sample.
@@ -66,7 +54,8 @@ const std::vector<double>& quantiles_of_half_ranks(std::size_t n) {
     table.n = n;
     table.quantiles.resize(2 * n + 1);
     for (std::size_t twice_rank = 2; twice_rank <= 2 * n; ++twice_rank) {
-      table.quantiles[twice_rank] = near_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
+      table.quantiles[twice_rank] =
+          normal_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
     }
   }
   return table.quantiles;

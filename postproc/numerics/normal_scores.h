@@ -15,7 +15,4 @@ struct RankSummary {
 /// scores = Phi^-1((rank - 0.5) / n) minus their mean; ties share the mean rank, missing values get 0.
 RankSummary normal_scores(std::span<const double> values, std::span<float> scores);
 
-/// Phi^-1, to full double precision.
-[[nodiscard]] double normal_quantile(double probability);
-
 }  // namespace reveal

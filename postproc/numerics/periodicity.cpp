@@ -17,11 +17,10 @@ constexpr std::size_t kLeastPeriods = 4;   // in a window
 constexpr double kShortest = 5;            // samples: a shorter period may be one of another frequency (aliasing)
 constexpr double kLeastCorrelation = 0.3;  // one period later
 constexpr double kAsGood = 0.85;  // share of the best: the shortest such distance is the period, no multiple of it
-constexpr double kLeastAmplitude = 0.1;     // standard deviation, against the mean of the series
-constexpr double kFarOut = 4;               // spreads: a checkpoint is no part of the rhythm
-constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
-constexpr double kAgree = 0.1;              // difference of two periods
-constexpr double kMostAgree = 0.6;          // share of the windows
+constexpr double kLeastAmplitude = 0.1;  // standard deviation, against the mean of the series
+constexpr double kFarOut = 4;            // spreads: a checkpoint is no part of the rhythm
+constexpr double kAgree = 0.1;           // difference of two periods
+constexpr double kMostAgree = 0.6;       // share of the windows
 constexpr double kMostUnknown = 0.05;
 
 /// Deviations from a straight line, without outliers; empty if it is not worth a look.
@@ -56,7 +55,7 @@ std::vector<double> deviations(std::span<const double> window) {
     if (!std::isnan(window[i])) rest[i] = window[i] - mean - slope * (static_cast<double>(i) - middle);
     distances.push_back(std::abs(rest[i]));
   }
-  const double most = kFarOut * kSpreadOfMedian * median_of(std::move(distances));
+  const double most = kFarOut * kSpreadOverMad * median_of(std::move(distances));
   double power = 0;
   for (double& value : rest) {
     if (most > 0) value = std::clamp(value, -most, most);

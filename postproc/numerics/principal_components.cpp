@@ -16,8 +16,7 @@ constexpr int kMaxRounds = 30;
 constexpr double kConverged = 1e-7;       // share of the largest variance
 constexpr double kNumericalRank = 1e-10;  // share of the total
 
-}  // namespace
-
+/// The largest `count` eigenpairs of a symmetric positive matrix, falling.
 void largest_eigenpairs(const Eigen::MatrixXd& matrix, Eigen::Index count, Eigen::VectorXd& values,
                         Eigen::MatrixXd& vectors) {
   const Eigen::Index n = matrix.rows();
@@ -51,6 +50,8 @@ void largest_eigenpairs(const Eigen::MatrixXd& matrix, Eigen::Index count, Eigen
     basis = orthonormal(image);
   }
 }
+
+}  // namespace
 
 PrincipalComponents principal_components(const Eigen::MatrixXd& gram, std::vector<Eigen::Index> core,
                                          Eigen::Index count) {

@@ -20,8 +20,4 @@ struct PrincipalComponents {
 [[nodiscard]] PrincipalComponents principal_components(const Eigen::MatrixXd& gram, std::vector<Eigen::Index> core,
                                                        Eigen::Index count);
 
-/// Largest `count` eigenpairs of a symmetric positive matrix, falling.
-void largest_eigenpairs(const Eigen::MatrixXd& matrix, Eigen::Index count, Eigen::VectorXd& values,
-                        Eigen::MatrixXd& vectors);
-
 }  // namespace reveal

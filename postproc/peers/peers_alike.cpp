@@ -35,7 +35,7 @@ Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan
   if (inside.empty() || outside.size() < 3) return {};
   const double usual = median_of(outside);
   for (double& value : outside) value = std::abs(value - usual);
-  return {mean_of(inside) - usual, 1.4826 * median_of(outside) / std::sqrt(static_cast<double>(inside.size()))};
+  return {mean_of(inside) - usual, kSpreadOverMad * median_of(outside) / std::sqrt(static_cast<double>(inside.size()))};
 }
 
 }  // namespace

@@ -31,14 +31,14 @@ bool was_counted_in_part(const Telemetry& telemetry, std::string_view peer) {
   return false;
 }
 
-/// Null where it was not counted.
-const Channel* duplicates_of(const Telemetry& telemetry, const std::string& peer) {
+/// The channel with the duplicates of a peer; nothing where they were not counted.
+std::optional<std::size_t> duplicates_of(const Telemetry& telemetry, const std::string& peer) {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric == "tcp.peer.duplicates" && channel.instance == peer && was_counted(telemetry.series(i)))
-      return &channel;
+      return i;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds,
@@ -84,10 +84,9 @@ Retransmits retransmits_of(const Telemetry& telemetry) {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "tcp.peer.retransmits" || !was_counted(telemetry.series(i))) continue;
-    const Channel* duplicates = duplicates_of(telemetry, channel.instance);
-    if (duplicates == nullptr || was_counted_in_part(telemetry, channel.instance)) continue;
-    trends[channel.instance] = trend_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()),
-                                        slot_seconds, overtaken);
+    const auto duplicates = duplicates_of(telemetry, channel.instance);
+    if (!duplicates || was_counted_in_part(telemetry, channel.instance)) continue;
+    trends[channel.instance] = trend_of(telemetry, i, *duplicates, slot_seconds, overtaken);
   }
   const auto too_many = [&trends] {
     std::size_t slots = 0;

@@ -10,6 +10,7 @@
 #include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
 #include "postproc/numerics/running_medians.h"
+#include "postproc/telemetry/call_facts.h"
 
 namespace reveal {
 namespace {
@@ -124,8 +125,8 @@ InAndOut means(const std::vector<double>& values, Interval at, std::span<const I
 /// Steps that have more to do for a GPU take no more cpu time: so it is useless with a GPU.
 bool may_use_gpu(const Telemetry& telemetry) {
   return std::any_of(telemetry.channels.begin(), telemetry.channels.end(), [](const Channel& channel) {
-    const std::string_view function = std::string_view(channel.instance).substr(channel.instance.rfind('/') + 1);
-    return channel.metric.starts_with("gpu.") || (channel.metric == "stack.calls" && function.starts_with("cu"));
+    return channel.metric.starts_with("gpu.") ||
+           (channel.metric == "stack.calls" && call_instance(channel.instance).function.starts_with("cu"));
   });
 }
 
@@ -205,8 +206,7 @@ class RankTrend {
                                                       .left_out = least_excess / 2,
                                                       .min_length = length,
                                                       .window = length,
-                                                      .min_score = rule.threshold("min_score"),
-                                                      .floor = 0});
+                                                      .min_score = rule.threshold("min_score")});
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
     for (const Excursion& excursion : found) {

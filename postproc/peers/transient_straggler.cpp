@@ -39,7 +39,7 @@ struct Trends {
 
   [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
   [[nodiscard]] TimeSpan span(Interval at) const { return {time_of(at.begin), time_of(at.end)}; }
-  /// Its part in the trends; empty where it is not in them.
+  /// The points in the span; empty where there are none.
   [[nodiscard]] Interval interval(const TimeSpan& span) const {
     const auto point = [this](std::int64_t utc_ns) {
       const std::int64_t end = time_of(points());
@@ -133,8 +133,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const ExcursionSearch search{.min_excess = rule.threshold("min_passing"),
                                .min_length = points_in(rule.threshold("min_passing_seconds"), trends),
                                .window = points_in(kWindowSeconds, trends),
-                               .min_score = rule.threshold("min_passing_score"),
-                               .floor = 0};
+                               .min_score = rule.threshold("min_passing_score")};
   const auto found = lasting ? find_lasting_excursions(against, search) : find_excursions(against, search);
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
@@ -321,7 +320,7 @@ std::optional<Suspect> slowing_all(const Trends& trends, const EffectiveRule& ru
   return std::nullopt;
 }
 
-/// Then it is not known that a node lost time by waiting.
+/// Whether all nodes worked or sent as usual: it is not known then that one of them lost time by waiting.
 bool all_sent_as_usual(const Trends& trends, Interval at) {
   return is_true_of_all(trends, at, work_and_traffic_of, [](const WorkPace& pace) { return pace.went_on(); });
 }

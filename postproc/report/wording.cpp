@@ -16,7 +16,6 @@ namespace reveal {
 namespace {
 
 // In the order of the enumerators.
-constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
 constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
 constexpr std::string_view kAnomalousBy[] = {"subsystem", "detector", "metric"};
 constexpr std::string_view kMarkKinds[] = {"device",  "memory", "configuration", "service",

@@ -2,6 +2,7 @@
 // collector's table (core/stack/stack_functions.cpp) is adding a row here, too. tests/call_facts_test.py compares them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -37,14 +38,25 @@ struct CallFacts {
   CallRole role = CallRole::other;
 };
 
+/// The parts of a channel's instance "rank0/ncclAllReduce".
+struct CallInstance {
+  std::string_view process;  // "": it names none
+  std::string_view function;
+};
+[[nodiscard]] constexpr CallInstance call_instance(std::string_view instance) noexcept {
+  const std::size_t slash = instance.rfind('/');
+  if (slash == std::string_view::npos) return {{}, instance};
+  return {instance.substr(0, slash), instance.substr(slash + 1)};
+}
+
 /// A row without facts for a function that is not in the table.
 [[nodiscard]] const CallFacts& call_facts(std::string_view function) noexcept;
 
-/// All ranks of a communicator make it, or none gets on.
+/// Whether all ranks of a communicator make the call, or none gets on.
 [[nodiscard]] inline bool is_collective(std::string_view function) noexcept {
   return call_facts(function).meets == Meets::all;
 }
-/// It may wait for other ranks: a collective, or a message.
+/// Whether the call may wait for other ranks: a collective, or a message.
 [[nodiscard]] inline bool waits_for_ranks(std::string_view function) noexcept {
   return call_facts(function).meets != Meets::nobody;
 }

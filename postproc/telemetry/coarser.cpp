@@ -3,6 +3,7 @@
 #include <cmath>
 
 namespace reveal {
+namespace {
 
 double longer_step(std::span<const double> samples, Kind kind) {
   double sum = 0;
@@ -14,6 +15,8 @@ double longer_step(std::span<const double> samples, Kind kind) {
   }
   return sum / present * (is_counted(kind) ? static_cast<double>(samples.size()) : 1);
 }
+
+}  // namespace
 
 void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out) {
   for (std::size_t s = 0; s < out.size(); ++s) {

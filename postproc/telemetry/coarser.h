@@ -8,11 +8,9 @@
 
 namespace reveal {
 
-/// One longer step from its samples: a level's mean; a counter's increments extrapolated from the present samples to
-/// the whole step, so that a gap does not look like a pause. NaN when none is present.
-[[nodiscard]] double longer_step(std::span<const double> samples, Kind kind);
-
-/// `factor` samples in one; a rest of fewer is left out.
+/// `factor` samples in one; a rest of fewer is left out. A level becomes the mean of its samples; a counter's
+/// increments are extrapolated from the present samples to the whole step, so that a gap does not look like a pause.
+/// NaN where none is present.
 [[nodiscard]] Telemetry coarser(const Telemetry& telemetry, std::size_t factor);
 /// The same into an earlier result, or an empty one.
 void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);

@@ -123,12 +123,13 @@ Eigen::MatrixXf part_of_r(const Piece& piece, const std::vector<std::size_t>& ch
   return inner_products(columns);
 }
 
-}  // namespace
-
+/// The lowest is kept first; metrics without a rank come last.
 int pruning_priority(std::string_view metric) {
   const int rank = fact_of(metric, &MetricFact::prune_rank);
   return rank > 0 ? rank : std::numeric_limits<int>::max();
 }
+
+}  // namespace
 
 ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std::size_t samples) {
   const Piece whole{telemetry, begin, samples};

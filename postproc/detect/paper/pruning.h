@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "postproc/telemetry/telemetry.h"
@@ -37,8 +36,5 @@ struct ChannelCorrelation {
 /// telemetry's order. Looks at samples [begin, begin + samples).
 [[nodiscard]] std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, std::size_t samples,
                                              double threshold = kPaperCorrelation);
-
-/// 0 is kept first; metrics that the table does not name come last.
-[[nodiscard]] int pruning_priority(std::string_view metric);
 
 }  // namespace reveal

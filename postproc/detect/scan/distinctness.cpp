@@ -19,9 +19,9 @@ constexpr double kLeastGapOneEdge = 3;  // ... where the other edge is not known
 constexpr double kLeastAtEdges = 0.6;   // share of the distance; a ramp that ends in a jump has a half
 constexpr double kEdgeSeconds = 2;      // on either side of an edge
 
-constexpr std::size_t kPieces = 10;                  // the longest piece is a tenth of the samples
-constexpr std::size_t kStepsPerPiece = 8;            // between neighbouring pieces that are compared
-const double kDeviations = 1.4826 / std::sqrt(2.0);  // in the median distance of two normal variables
+constexpr std::size_t kPieces = 10;                          // the longest piece is a tenth of the samples
+constexpr std::size_t kStepsPerPiece = 8;                    // between neighbouring pieces that are compared
+const double kDeviations = kSpreadOverMad / std::sqrt(2.0);  // in the median distance of two normal variables
 
 /// The interval in one series.
 struct SeriesShift {

@@ -73,8 +73,7 @@ Layer layer_of(const Channel& channel) {
   for (const MetricOfProcess& row : kOfProcess) {
     if (row.metric == channel.metric) return row.layer;
   }
-  const std::string_view instance = channel.instance;  // "rank0/ncclAllReduce"
-  switch (call_facts(instance.substr(instance.rfind('/') + 1)).library) {
+  switch (call_facts(call_instance(channel.instance).function).library) {
     case CallLibrary::torch:
       return Layer::steps;
     case CallLibrary::cuda:

@@ -11,6 +11,7 @@
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
+#include "postproc/numerics/median.h"
 #include "postproc/numerics/percentile.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/numerics/signed_log.h"
@@ -29,9 +30,7 @@ constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation show h
 
 constexpr std::size_t kEvidence = 3;
 constexpr std::size_t kExplaining = 5;
-constexpr double kNormalMad = 1.4826;
 constexpr double kNormalRange = 3.29;  // q95 - q5 of a standard normal
-constexpr double kNormalMeanDeviation = 1.2533;
 constexpr double kMinOfDeviation = 1e-3;
 constexpr std::size_t kMaxGramChannels = 4000;
 constexpr double kCorePercentile = 90;
@@ -321,8 +320,8 @@ RobustScale robust_scale(std::span<double> values) {
     sum += v;
     squares += v * v;
   }
-  result.scale = std::max(kNormalMad * Ranks(values).at(50), range / kNormalRange);
-  if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / n;
+  result.scale = std::max(kSpreadOverMad * Ranks(values).at(50), range / kNormalRange);
+  if (result.scale == 0) result.scale = kSpreadOverMeanDeviation * sum / n;
   // The deviation around the median bounds the usual one from above; if it overflows, it is useless.
   const double deviation = std::sqrt(squares / n);
   if (std::isfinite(deviation)) result.scale = std::max(result.scale, kMinOfDeviation * deviation);

@@ -163,9 +163,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
   const double useful = std::min(ready, owned);
   double seconds = 0;
-  for (const TimeSpan& span : finding.intervals) {
-    seconds += static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
-  }
+  for (const TimeSpan& span : finding.intervals) seconds += span.seconds();
   finding.impact.seconds = seconds * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =

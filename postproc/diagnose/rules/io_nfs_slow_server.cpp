@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/busiest_disk.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -176,12 +177,8 @@ void set_cost(const RuleContext& context, Finding& finding, const Cost& cost, In
 
 /// A hung server and a lossy way to it look alike from here.
 bool lost_on_the_way(const RuleContext& context, Interval at) {
-  const TimeSpan span = context.span(at.begin, at.end);
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    return finding.id == "net.tcp_retrans_fault" && finding.severity >= Severity::warning &&
-           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
-             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
-           });
+  return found_beside(context, at, [](const Finding& finding) {
+    return finding.id == "net.tcp_retrans_fault" && finding.severity >= Severity::warning;
   });
 }
 

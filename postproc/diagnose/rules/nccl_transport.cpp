@@ -38,7 +38,7 @@ std::optional<Evidence> bytes_of_calls(const RuleContext& context) {
   std::optional<Evidence> most;
   for (const std::size_t channel : context.channels("stack.bytes")) {
     const std::string& instance = context.telemetry.channels[channel].instance;
-    const std::string_view function = std::string_view(instance).substr(instance.rfind('/') + 1);
+    const std::string_view function = call_instance(instance).function;
     if (call_facts(function).library != CallLibrary::nccl || !waits_for_ranks(function)) continue;
     const MetricSeries bytes = channel_rate(context, channel, 1, "bytes/s");
     const double mean = mean_inside(bytes.values, {0, bytes.values.size()});

@@ -29,8 +29,7 @@ std::vector<bool> explained_steps(const RuleContext& context) {
     if (std::find(kReasons.begin(), kReasons.end(), finding.id) == kReasons.end()) continue;
     for (const TimeSpan& span : finding.intervals) {
       for (std::size_t t = 0; t < explained.size(); ++t) {
-        const TimeSpan step = context.span(t, t + 1);
-        if (step.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < step.end_utc_ns) explained[t] = true;
+        if (span.overlaps(context.span(t, t + 1))) explained[t] = true;
       }
     }
   }

@@ -160,16 +160,15 @@ struct Errors {
 };
 
 void add(const RuleContext& context, const EventCount& count, Errors& errors) {
-  const std::string& instance = context.telemetry.channels[count.channel].instance;
-  const std::size_t slash = instance.rfind('/');
+  const CallInstance call = call_instance(context.telemetry.channels[count.channel].instance);
   if (errors.counts.empty() || count.at.begin < errors.at.begin) {
-    errors.first_function = instance.substr(slash + 1);
+    errors.first_function = call.function;
     errors.at.begin = count.at.begin;
   }
   errors.at.end = std::max(errors.at.end, count.at.end);
   errors.total += count.total;
-  errors.processes.insert(context.rank_name(instance.substr(0, slash)));
-  errors.functions.insert(instance.substr(slash + 1));
+  errors.processes.insert(context.rank_name(std::string(call.process)));
+  errors.functions.emplace(call.function);
   errors.counts.push_back(count);
 }
 
@@ -217,13 +216,11 @@ std::set<std::pair<std::string, std::int64_t>> errors_of_the_runtime(const RuleC
                                                                      std::span<const EventCount> counts) {
   std::set<std::pair<std::string, std::int64_t>> errors;
   for (const EventCount& count : counts) {
-    const std::string& instance = context.telemetry.channels[count.channel].instance;
-    const std::size_t slash = instance.rfind('/');
-    if (slash == std::string::npos) continue;
-    const std::string function = instance.substr(slash + 1);
-    if (call_facts(function).library != CallLibrary::cuda) continue;
-    const std::string process = instance.substr(0, slash);
-    for (const auto& [code, recorded] : codes_of(context, process, function)) errors.emplace(process, code);
+    const CallInstance call = call_instance(context.telemetry.channels[count.channel].instance);
+    if (call.process.empty() || call_facts(call.function).library != CallLibrary::cuda) continue;
+    for (const auto& [code, recorded] : codes_of(context, call.process, call.function)) {
+      errors.emplace(call.process, code);
+    }
   }
   return errors;
 }
@@ -233,15 +230,12 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::vector<EventCount> counts = counted_events(context, "stack.errors");
   const std::set<std::pair<std::string, std::int64_t>> of_runtime = errors_of_the_runtime(context, counts);
   for (const EventCount& count : counts) {
-    const std::string& instance = context.telemetry.channels[count.channel].instance;
-    const std::size_t slash = instance.rfind('/');
-    if (slash == std::string::npos) continue;
-    const std::string function = instance.substr(slash + 1);
-    const std::string process = instance.substr(0, slash);
-    const RecordedCodes codes = codes_of(context, process, function);
-    const CallLibrary library = call_facts(function).library;
+    const CallInstance call = call_instance(context.telemetry.channels[count.channel].instance);
+    if (call.process.empty()) continue;
+    const RecordedCodes codes = codes_of(context, call.process, call.function);
+    const CallLibrary library = call_facts(call.function).library;
     const bool passed_on = std::any_of(codes.begin(), codes.end(), [&](const auto& each) {
-      return of_runtime.contains({process, each.first});
+      return of_runtime.contains({std::string(call.process), each.first});
     });
     if (library == CallLibrary::cuda_driver && passed_on) continue;  // the runtime called the driver: one error
     const bool nccl = library == CallLibrary::nccl;

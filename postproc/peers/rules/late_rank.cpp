@@ -32,12 +32,11 @@ constexpr std::size_t kSmoothed = 5;     // bins
 constexpr std::size_t kLeastInside = 3;  // bins
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kWarmUp = 2;
-constexpr std::size_t kHabit = 4;           // intervals: a rank that is late so often is so by the program
-constexpr double kWildest = 98;             // percent: larger distances count no more than this one
-constexpr double kLowest = 10;              // percent
-constexpr double kMostBinsLate = 0.9;       // share
-constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
-constexpr double kClear = 3;                // spreads
+constexpr std::size_t kHabit = 4;      // intervals: a rank that is late so often is so by the program
+constexpr double kWildest = 98;        // percent: larger distances count no more than this one
+constexpr double kLowest = 10;         // percent
+constexpr double kMostBinsLate = 0.9;  // share
+constexpr double kClear = 3;           // spreads
 constexpr double kClockErrors = 3;
 constexpr double kLateToo = 0.5;    // share of the lateness of the latest rank
 constexpr double kTogether = 0.35;  // likewise: the ranks that wait are not farther apart
@@ -63,7 +62,7 @@ struct Bins {
     return bin + 1 < size() ? begin_of(bin + 1) : of->begins[at[bin].end - 1];
   }
   [[nodiscard]] double seconds(Interval bins) const { return end_of(bins.end - 1) - begin_of(bins.begin); }
-  /// That were made, looked at or not.
+  /// Calls that were made, looked at or not.
   [[nodiscard]] double calls(Interval bins) const {
     const std::size_t next = bins.end < size() ? at[bins.end].begin : at.back().end - 1;
     return static_cast<double>(of->numbers[next] - of->numbers[at[bins.begin].begin]);
@@ -102,7 +101,7 @@ Bins bins_of(const MatchedCollectives& matched) {
     std::vector<double> distances;
     distances.reserve(means.size());
     for (std::size_t bin = 0; bin < means.size(); ++bin) distances.push_back(std::abs(means[bin] - smooth[bin]));
-    bins.noise.push_back(kSpreadOfMedian * median_of(std::move(distances)));
+    bins.noise.push_back(kSpreadOverMad * median_of(std::move(distances)));
     bins.late.push_back(std::move(means));
     bins.smooth.push_back(std::move(smooth));
   }
@@ -418,7 +417,7 @@ JobValues values_of(const LateRanks& found) {
 }
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
-  const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job_seconds = context.job.seconds();
   const std::vector<MatchedCollectives> matched = match_collectives(context.ranks, context.end);
   std::vector<Bins> bins;
   bins.reserve(matched.size());

@@ -18,10 +18,9 @@
 namespace reveal::rule::slow_steps {
 namespace {
 
-constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
-constexpr double kClear = 3;                // spreads
-constexpr double kMost = 0.5;               // share of the extra time
-constexpr std::size_t kLeastInside = 2;     // points
+constexpr double kClear = 3;             // spreads
+constexpr double kMost = 0.5;            // share of the extra time
+constexpr std::size_t kLeastInside = 2;  // points
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kMostIntervals = 64;  // a summary may hold anything
 
@@ -207,7 +206,7 @@ std::vector<Growth> growth_of(const std::vector<Rank>& ranks, const Begins& begi
     std::vector<double> distance(behind.size());
     for (std::size_t p = 0; p < behind.size(); ++p)
       distance[p] = std::abs(behind[p] - off * slow.usual_seconds - usual);
-    noise = std::max(noise, kSpreadOfMedian * median_at(distance, places.usual));
+    noise = std::max(noise, kSpreadOverMad * median_at(distance, places.usual));
   }
   return growth;
 }
@@ -527,7 +526,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   finding.confidence = late.ranks.empty() ? Confidence::possible : Confidence::likely;
   finding.severity = Severity::notice;
   const double lost = slow.extra() * slow.steps();
-  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job = context.job.seconds();
   finding.impact.seconds = lost;
   if (job > 0) finding.impact.percent = 100 * lost / job;
   finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),

@@ -223,7 +223,7 @@ struct Waiting {
   std::vector<std::int64_t> calls_made = {};               // on the communicator, by rank; empty or -1: not known
 };
 
-/// And not only when the job was ended.
+/// Whether the process ended before the middle of the standstill, and not only when the job was ended.
 bool process_ended(const Standstill& all, const QuietTime& quiet) {
   return quiet.process_ended_utc_ns > 0 &&
          quiet.process_ended_utc_ns < all.begin_utc_ns + (all.end_utc_ns - all.begin_utc_ns) / 2;
@@ -377,7 +377,7 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   return waiting;
 }
 
-/// It computes, reads or writes: the others wait for it as they always do.
+/// Whether the rank computes, reads or writes: the others wait for it as they always do.
 bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
   constexpr double kLeastBytes = 1e6;  // a second
   constexpr double kLeastCalls = 0.2;  // a second
@@ -683,7 +683,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
   for (const std::size_t rank : waiting.absent) finding.instances.push_back(ranks[rank].of->rank);
   finding.intervals = {{all.begin_utc_ns, all.end_utc_ns}};
-  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  const double job = context.job.seconds();
   finding.impact.seconds = all.seconds();
   if (job > 0) finding.impact.percent = 100 * all.seconds() / job;
   finding.impact.how = "time in which no rank called anything that waits for other ranks";

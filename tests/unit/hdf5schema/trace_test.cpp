@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <thread>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
@@ -118,6 +123,38 @@ TEST(Trace, LeavesOutClockPairsThatNoClockCanHave) {
   ASSERT_EQ(reader.clocks().size(), 1U);
   EXPECT_EQ(reader.clocks()[0].utc_ns, 7);
   EXPECT_EQ(reader.header().begin_utc_ns, 0);
+}
+
+/// read() and read_bases() take the reader's lock and the library's: in different orders they would wait for each
+/// other.
+TEST(Trace, IsReadByTwoThreadsWithOneReader) {
+  constexpr std::int64_t kRows = 300;
+  constexpr std::int64_t kPeriod = 10'000'000'000;
+  constexpr int kTimes = 300;
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header(), {.waits = true});
+  const auto id = writer.add_family(counter_family("memory/vmstat", std::chrono::nanoseconds(kPeriod)));
+  writer.add_channel(id, {.metric = "pages"});
+  writer.start();
+  for (std::int64_t row = 1; row <= kRows; ++row) {
+    const std::int64_t count = 3 * row;
+    ASSERT_TRUE(writer.append_row(id, row * kPeriod, std::span(&count, 1)));
+  }
+  writer.close();
+  const TraceReader reader(path);
+  const TraceReader::Family& family = reader.families().at(0);
+  const std::vector<double> increments(kRows - 1, 3.0);
+  const TraceReader::Bases bases = reader.read_bases(family);
+  ASSERT_GT(bases.chunks, 2U) << "the last two are kept: read() would not need the library again";
+  ::alarm(60);  // ends the test where the threads wait for each other
+  {
+    const std::jthread other([&] {
+      for (int i = 0; i < kTimes; ++i) EXPECT_EQ(reader.read_bases(family).values, bases.values);
+    });
+    for (int i = 0; i < kTimes; ++i) EXPECT_EQ(reader.read(family, 1, kRows - 1), increments);
+  }
+  ::alarm(0);
 }
 
 }  // namespace

@@ -395,6 +395,22 @@ TEST(TraceWriter, CountsRowsWhenItIsTooSlow) {
   EXPECT_EQ(reader.events()[0].code, "rows_lost");
 }
 
+TEST(TraceWriter, CountsEventsThatAreTooManyBetweenTwoFlushes) {
+  constexpr std::int64_t kKept = 1024;
+  const TemporaryDirectory directory;
+  TraceWriter writer(directory.path() / "t.h5", sample_header());
+  writer.add_channel(writer.add_family(gauge_family()), {.metric = "a"});
+  writer.start();
+  for (std::int64_t i = 0; i < kKept + 3; ++i) writer.append_event({kBegin + i, "clock", "clock_step", "back by 3 s"});
+  writer.close();
+  const std::vector<Event> events = TraceReader(directory.path() / "t.h5").events();
+  ASSERT_EQ(std::ssize(events), kKept + 1);
+  EXPECT_EQ(events[kKept - 1].time_ns, kBegin + kKept - 1);
+  EXPECT_EQ(events.back().code, "events_lost");
+  EXPECT_EQ(events.back().text, "3 events between two flushes");
+  EXPECT_EQ(events.back().time_ns, kBegin);
+}
+
 TEST(TraceWriter, OverwritesNothing) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "t.h5";

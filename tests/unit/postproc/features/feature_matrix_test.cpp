@@ -76,13 +76,13 @@ TEST(FeatureMatrix, StandardisesAndLeavesOutWhatNeverVaries) {
   EXPECT_DOUBLE_EQ(z.values(2, 1), 1);
 }
 
-TEST(FeatureMatrix, KnowsStaticAndStrictlyPeriodicSeries) {
-  EXPECT_TRUE(is_static_or_periodic(std::vector<double>{}));
-  EXPECT_TRUE(is_static_or_periodic(std::vector<double>(20, 7)));
-  EXPECT_TRUE(is_static_or_periodic(std::vector<double>(20, std::nan(""))));
-  EXPECT_TRUE(is_static_or_periodic(std::vector<double>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1}));
-  EXPECT_FALSE(is_static_or_periodic(std::vector<double>{1, 2, 3, 1, 2, 3, 1, 2, 4, 1}));
-  EXPECT_FALSE(is_static_or_periodic(std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4}));  // seen twice only
+TEST(FeatureMatrix, FindsTheExactPeriodOfConstantAndPeriodicSeries) {
+  EXPECT_EQ(exact_period(std::vector<double>{}), std::nullopt);
+  EXPECT_EQ(exact_period(std::vector<double>(20, 7)), 1U);
+  EXPECT_EQ(exact_period(std::vector<double>(20, std::nan(""))), 1U);
+  EXPECT_EQ(exact_period(std::vector<double>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1}), 3U);
+  EXPECT_EQ(exact_period(std::vector<double>{1, 2, 3, 1, 2, 3, 1, 2, 4, 1}), std::nullopt);
+  EXPECT_EQ(exact_period(std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4}), std::nullopt);  // seen twice only
 }
 
 }  // namespace
