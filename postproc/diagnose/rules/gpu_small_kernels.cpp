@@ -98,8 +98,9 @@ const RegisteredRule kRule{{
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"},
                    kMinLaunching,
                    {"max_kernel", 100, "us", "mean GPU time of a kernel, where launches are counted (--stack)"}},
-    .user_remedy = {{"nsys profile -t cuda,nvtx -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
-                     "program runs on: how long kernels are, and the gaps between them"}},
+    .user_remedy = {{"nsys profile -t cuda,nvtx -y {profile_delay} -d 30 --kill=none   # before your program: records "
+                     "30 s from second {profile_delay} on, does not end the program, and shows how long kernels are "
+                     "and the gaps between them"}},
     .advice =
         {{"In the program: torch.compile(model, mode=\"reduce-overhead\") launches many kernels as one CUDA graph.",
           "torch"},

@@ -31,6 +31,18 @@ TEST(RuleGpuSmallKernels, IsAPossibilityWhereBusyGpusDoLittleAndOneCpuIsFull) {
       << "it was not measured for what: " << found[0].sentence;
 }
 
+TEST(RuleGpuSmallKernels, RecordsAPartThatTheNextRunHas) {
+  const auto profile = [](double seconds) {
+    GpuTraining training = small_kernels(180, 5, 1.02);
+    training.node = R(seconds);
+    const auto found = training.findings("gpu.small_kernels");
+    return found.size() != 1 ? "no finding" : found[0].remedy.user.at(0);
+  };
+  EXPECT_TRUE(profile(300).starts_with("nsys profile -t cuda,nvtx -y 120 -d 30 ")) << profile(300);
+  EXPECT_TRUE(profile(84).starts_with("nsys profile -t cuda,nvtx -y 8 -d 30 ")) << profile(84);
+  EXPECT_NE(profile(84).find("from second 8 on"), std::string::npos) << profile(84);
+}
+
 TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {
   EXPECT_TRUE(small_kernels(180, 60, 1.02).findings("gpu.small_kernels").empty());
   EXPECT_TRUE(small_kernels(600, 5, 1.02).findings("gpu.small_kernels").empty());
