@@ -56,10 +56,11 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.push_back(
       fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
+  const GpuWords gpus = gpu_words(context);
   finding.sentence = fmt::format(
-      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
-      "bus, while {} used {}.",
-      context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
+      "{} {} busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory bus, while {} used "
+      "{}.",
+      gpus.subject, gpus.were, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process), counted(now.busiest, "cpu"));
   if (launches) {
     finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", launches->rate, std::nullopt, "/s"));

@@ -22,9 +22,10 @@ GpuTraining small_kernels(double power, double memory_use, double busiest) {
 TEST(RuleGpuSmallKernels, IsAPossibilityWhereBusyGpusDoLittleAndOneCpuIsFull) {
   const auto found = small_kernels(180, 5, 1.02).findings("gpu.small_kernels");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 were busy 67 % of the time, but with little work at a time: 180 of 700 W, 4.78 % of "
-            "the memory bus, while the job's process used 1.01 cpus.");
+  EXPECT_EQ(
+      found[0].sentence,
+      "The job's GPUs on node n2 were busy 67 % of the time, but with little work at a time: 180 of 700 W, 4.78 % of "
+      "the memory bus, while the job's process used 1.01 cpus.");
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_NE(found[0].sentence.find("while the job's process used 1.01 cpus."), std::string::npos)

@@ -63,7 +63,7 @@ TEST(RuleGpuImbalance, NamesTheLeastAndTheMostLoaded) {
   const auto found = uneven.findings("gpu.imbalance");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 had unequal load: gpu0 (0000:80:00.0) was busy 33.5 % of the time, gpu1 "
+            "The job's GPUs on node n2 had unequal load: gpu0 (0000:80:00.0) was busy 33.5 % of the time, gpu1 "
             "(0000:81:00.0) 92.9 %.");
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"gpu0", "gpu1"}));
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 33, 3);
