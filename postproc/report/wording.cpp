@@ -46,8 +46,10 @@ std::string when(const TimeSpan& span, const ReportJob& job) {
   const std::int64_t known = job.begin_utc_ns == 0 ? span.begin_utc_ns : job.begin_utc_ns;
   const std::string clock = clock_span(span.begin_utc_ns, span.end_utc_ns, known);
   if (job.begin_utc_ns == 0) return clock;
-  return fmt::format("{} s to {} s of the job ({})", second_of(job, span.begin_utc_ns), second_of(job, span.end_utc_ns),
-                     clock);
+  const std::string begin = second_of(job, span.begin_utc_ns);
+  const std::string end = second_of(job, span.end_utc_ns);
+  if (begin == end) return fmt::format("at {} s of the job ({})", begin, clock);
+  return fmt::format("{} s to {} s of the job ({})", begin, end, clock);
 }
 
 std::string_view name_of(Coverage::State state) noexcept {

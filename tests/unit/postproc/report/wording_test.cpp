@@ -31,7 +31,7 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
   };
   constexpr Case kCases[] = {
       {"cpu.outsider", Severity::warning, Confidence::likely, "warning, cause likely"},
-      {"mem.oom_killed", Severity::critical, Confidence::certain, "critical, cause certain"},
+      {"cpu.affinity_too_narrow", Severity::critical, Confidence::certain, "critical, cause certain"},
       {"a.rule_of_a_later_version", Severity::notice, Confidence::possible, "notice, cause possible"},
       {"anomaly.unexplained", Severity::notice, Confidence::possible, "notice, cause not known"},
       {"history.slower", Severity::warning, Confidence::likely, "warning, cause not known"},
@@ -142,14 +142,15 @@ TEST(Wording, TellsTimesOfAJobWithoutTheSignOfAZero) {
   job.begin_utc_ns = kBegin;
   EXPECT_EQ(when({kBegin - 40'000'000, kBegin + 15'000'000'000}, job),
             "0.0 s to 15.0 s of the job (10:32:04 to 10:32:20 UTC)");
+  EXPECT_EQ(when({kBegin + 62'000'000'000, kBegin + 62'000'000'001}, job), "at 62.0 s of the job (10:33:07 UTC)");
   EXPECT_EQ(when({kBegin - 60'000'000, kBegin}, job), "-0.1 s to 0.0 s of the job (10:32:04 to 10:32:05 UTC)");
 }
 
 TEST(Wording, TellsTheDatesOfTimesOnOtherDays) {
   constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
   constexpr std::int64_t kDay = std::int64_t{86'400} * 1'000'000'000;
-  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 to 10:32:05 UTC");
-  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 to 10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 UTC");
   ReportJob job;
   job.begin_utc_ns = kBegin;
   EXPECT_EQ(when({kBegin, kBegin + kDay}, job),
