@@ -190,7 +190,11 @@ std::vector<std::string> used(const JobTotals& totals) {
   std::vector<std::string> parts;
   if (totals.cpu_seconds && totals.seconds) parts.push_back("cpu " + cpus_used(totals));
   if (totals.memory_peak) {
-    parts.push_back("memory " + memory_used(totals) + (totals.nodes > 1 ? " on the fullest node" : ""));
+    const auto note = totals.notes.find("memory_peak");
+    const bool beside_cache =
+        note != totals.notes.end() && note->second.find(kLimitReachedWithCache) != std::string::npos;
+    parts.push_back("memory " + memory_used(totals) + (beside_cache ? " (without cached files)" : "") +
+                    (totals.nodes > 1 ? " on the fullest node" : ""));
   }
   std::vector<std::string> gpu;
   if (totals.gpu_used_share) gpu.push_back("GPU use " + gpus_used(totals));
