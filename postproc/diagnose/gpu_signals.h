@@ -101,7 +101,7 @@ struct Standstill {
   double use = 0;           // percent, mean in the phase
   bool never_full = false;  // the program may need its GPUs for so little
   std::string gpu;          // the first of them
-  std::string_view how = "GPU time without work between the first and the last work";
+  std::string_view how = "time without GPU work between the first and the last work";
 };
 /// Nothing where the GPUs never work, or work for most of the time. By the rule's min_seconds, min_idle and max_use.
 /// Throws Unavailable where they work for less than min_seconds.

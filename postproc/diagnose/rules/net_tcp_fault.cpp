@@ -313,10 +313,10 @@ const RegisteredRule kRule{{
          kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue|TCPSackRecovery'   # on {node}, while a job runs",
                     {"#SBATCH --exclude={nodes}   # until it is repaired", "job,!elsewhere"}},
-    .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
-                     "Check the error counters of the switch port of {node}.",
-                     "cat /proc/net/softnet_stat   # on {node}: the second column counts packets that this kernel "
-                     "dropped itself, and should not grow"},
+    .admin_remedy =
+        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
+         "Check the error counters of the switch port of {node}.",
+         "cat /proc/net/softnet_stat   # on {node}: the second column, drops of this kernel, should not grow"},
     .verify = {.expected = "tcpext.TCPOFOQueue and tcpext.TCPSackRecovery of the node are at the level of its peers"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,
