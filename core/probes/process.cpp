@@ -26,7 +26,8 @@ constexpr MetricHelp kPlace[] = {{"process.last_cpu", "Cpu the main thread last 
 constexpr MetricHelp kIo[] = {
     {"process.read_bytes", "Bytes read from storage."},
     {"process.write_bytes", "Bytes written to the page cache for storage."},
-    {"process.read_by_calls", "Bytes that its read calls returned, from storage, a file server, cache or pipes."},
+    {"process.read_by_calls",
+     "Bytes that its read calls returned, from storage, a file server, cache, pipes or sockets."},
     {"process.written_by_calls", "Bytes that its write calls accepted."},
 };
 constexpr MetricHelp kIoCalls[] = {

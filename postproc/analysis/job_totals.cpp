@@ -239,6 +239,15 @@ void put_cpu(const Node& node, JobTotals& totals) {
   }
 }
 
+/// The kernel counts cached files toward the limit of a control group, and drops them before it kills a process.
+bool reached_with_cache(const Node& node, std::optional<double> limit, std::optional<double> peak) {
+  constexpr double kNear = 0.95;
+  if (!limit || !peak || *peak >= kNear * *limit) return false;
+  const double all =
+      std::max(node.highest("group.memory", "job").value_or(0), node.highest("group.memory_peak", "job").value_or(0));
+  return all >= kNear * *limit;
+}
+
 void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals) {
   if (!std::isnan(measured.cgroup_memory_peak)) {
     put(totals, "memory_peak", measured.cgroup_memory_peak, "the job's control group, page cache not counted");
@@ -255,6 +264,9 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
   constexpr double kMebi = 1024.0 * 1024.0;
   const std::optional<double> total = positive(node.fact("memory.total"));
   std::optional<double> limit = node.highest("group.memory_limit", "job");
+  if (reached_with_cache(node, limit, totals.memory_peak)) {
+    totals.notes["memory_peak"] += "; " + std::string(kLimitReachedWithCache);
+  }
   std::string from = "limit of the job's control group";
   if (!limit) {
     from = "requested from Slurm";

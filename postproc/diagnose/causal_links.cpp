@@ -27,7 +27,7 @@ constexpr std::string_view kClockOfInterrupts = "cpu clocks that changed with th
 
 // Hardware and configuration first, then the kernel's work, then their effects on the job.
 constexpr CausalLink kSingleLinks[] = {
-    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
+    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", ""},
     {"mem.hugepages_inconsistent", "node.differs", ""},
     // Only with the node for which the others wait it is worth acting on.
     {"node.config_drift", "node.straggler", kOthersWait, true},
@@ -62,7 +62,7 @@ constexpr CausalLink kSingleLinks[] = {
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
     // How restless a clock is shows in the three seconds around each moment, so it seems to begin before its cause;
     // heat is read every 5 s.
-    {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 8, 5},
+    {"cpu.thermal_throttle", "cpu.freq_oscillation", "", false, false, 8, 5},  // its sentence tells the lower clocks
     {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 4, 5},
     // The governor follows the load, which waits and interrupts change: section 5 of https://arxiv.org/abs/2510.26008
     {"irq.imbalance", "cpu.freq_oscillation", kClockOfInterrupts, false, false, 4, 5},

@@ -204,6 +204,12 @@ std::string gpu_name(const RuleContext& context, const std::string& gpu) {
   return fmt::format("{} ({}{})", gpu, address, divided);
 }
 
+GpuWords gpu_words(const RuleContext& context) {
+  const bool one = gpus_measured(context).size() == 1;
+  return {fmt::format("The job's GPU{} on node {}", one ? "" : "s", context.telemetry.node), one ? "it" : "they",
+          one ? "its" : "their", one ? "was" : "were"};
+}
+
 Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more) {
   JobValues values = gpu_values(context, gpu);
   values.insert(more.begin(), more.end());
@@ -369,7 +375,7 @@ Finding standstill_finding(const RuleContext& context, const Standstill& still, 
   Finding finding = context.finding(more);
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(still.phase.begin, still.phase.end)};
-  set_loss(context, finding, still.seconds, std::string(still.how));
+  set_most_loss(context, finding, still.seconds, std::string(still.how));
   if (still.never_full) {
     finding.severity = Severity::notice;
     finding.confidence = Confidence::possible;

@@ -40,6 +40,13 @@ namespace reveal {
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
 
+/// Words for the job's GPUs on the node, by their number.
+struct GpuWords {
+  std::string subject;  // "The job's GPUs on node n2", "The job's GPU on node n2"
+  std::string_view they, their, were;
+};
+[[nodiscard]] GpuWords gpu_words(const RuleContext& context);
+
 /// A fact about one GPU, of the whole run.
 [[nodiscard]] Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more = {});
 
@@ -94,7 +101,7 @@ struct Standstill {
   double use = 0;           // percent, mean in the phase
   bool never_full = false;  // the program may need its GPUs for so little
   std::string gpu;          // the first of them
-  std::string_view how = "time in which its GPUs did not work between their first and their last work";
+  std::string_view how = "time without GPU work between the first and the last work";
 };
 /// Nothing where the GPUs never work, or work for most of the time. By the rule's min_seconds, min_idle and max_use.
 /// Throws Unavailable where they work for less than min_seconds.
@@ -121,7 +128,7 @@ struct Meanwhile {
 /// Bytes a second that came to the node, likewise.
 [[nodiscard]] std::vector<double> came_in(const RuleContext& context);
 
-/// Interval, cost (set_loss) and use of the GPUs.
+/// Interval, cost (set_most_loss: some of that time may be the program's own way of working) and use of the GPUs.
 [[nodiscard]] Finding standstill_finding(const RuleContext& context, const Standstill& still, const JobValues& more);
 /// A number of these moments.
 [[nodiscard]] Evidence fact_then(const RuleContext& context, const Finding& finding, std::string metric,

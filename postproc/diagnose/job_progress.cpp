@@ -47,8 +47,12 @@ bool WorkPace::went_on() const {
 }
 
 std::string WorkPace::words(std::string_view subject) const {
-  return fmt::format("the {} calls of {} moved {} instead of {}", calls, subject, quantity(inside, "bytes/s"),
-                     quantity(usual, "bytes/s"));
+  const std::string who = fmt::format("the {} calls (sockets included) of {}", calls, subject);
+  const std::string then = quantity(inside, "bytes/s");
+  const std::string otherwise = quantity(usual, "bytes/s");
+  if (fell()) return fmt::format("{} moved {} instead of {}", who, then, otherwise);
+  return fmt::format("{} {}: {}, otherwise {}", who, lost() > 0 ? "moved hardly less" : "were no slower", then,
+                     otherwise);
 }
 
 std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading,

@@ -37,7 +37,8 @@ struct WorkPace {
   [[nodiscard]] bool is_work() const;
   /// Whether as much work was done as usual, in each course: much more is other work.
   [[nodiscard]] bool went_on() const;
-  /// "the read calls of the job moved 2 MiB/s instead of 9 MiB/s"
+  /// "the read calls (sockets included) of the job moved 2 MiB/s instead of 9 MiB/s", or where they did not fall "...
+  /// were no slower: 9 MiB/s, otherwise 8 MiB/s".
   [[nodiscard]] std::string words(std::string_view subject) const;
 };
 

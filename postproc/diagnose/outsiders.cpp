@@ -116,10 +116,9 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
                                  number(lost), number(length), wait.metric)
-                   : fmt::format("{} s of extra run-queue wait of {}, divided by the {} that they use",
-                                 number(cost.wait->excess() * length),
+                   : fmt::format("{} together waited {} s longer than usual for a cpu, shared by the {} that they use",
                                  used_all.of_measured ? "the processes that were measured" : "the job's processes",
-                                 counted(width, "cpu"));
+                                 number(cost.wait->excess() * length), counted(width, "cpu"));
     return cost;
   }
   cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");

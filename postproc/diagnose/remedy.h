@@ -13,8 +13,9 @@
 namespace reveal {
 
 /// Values of a job by name: "job" (its id under Slurm), "command", "process" (by which pgrep -x finds it), "python"
-/// (the interpreter's name), "torch", "nccl", "node", "nodes" (as Slurm writes them), ... An absent one is not known,
-/// or is not so. One of several lines stands for as many values: each of them makes a line of its own.
+/// (the interpreter's name), "torch", "nccl", "node", "nodes" (as Slurm writes them), "profile_delay" (the second from
+/// which a tool records a part of the run), ... An absent one is not known, or is not so. One of several lines stands
+/// for as many values: each of them makes a line of its own.
 using JobValues = std::map<std::string, std::string, std::less<>>;
 
 /// One line of a remedy in the rule table. "{name}" in it stands for a value; a line with one that is not known is left

@@ -28,6 +28,14 @@ std::string_view process_of(const Event& event) {
   return std::string_view(event.text).substr(std::min(event.text.find(' ') + 1, event.text.size()));
 }
 
+/// Second of the next run, as long as this one, from which a tool is to record it: loading and warming up are over, and
+/// most of the run is left.
+std::string profile_delay(double run_seconds) {
+  constexpr double kUsual = 120;
+  const double second = run_seconds >= 2 * kUsual ? kUsual : std::max(1.0, std::round(run_seconds / 10));
+  return std::to_string(std::lround(second));
+}
+
 }  // namespace
 
 std::string_view name_of(Stated stated) noexcept {
@@ -241,6 +249,7 @@ JobValues RuleContext::values() const {
   };
   know("job", job_.empty() ? snapshot_value("env.SLURM_JOB_ID") : std::string(job_));
   know("cpus_per_task", snapshot_value("env.SLURM_CPUS_PER_TASK"));
+  know("profile_delay", profile_delay(seconds(telemetry.samples)));
   know("command", std::string(command_));
   if (const std::string group = snapshot_value("job.cgroup"); group != "/") know("cgroup", group);
   if (!snapshot_value("node.other_jobs").empty()) values["other_jobs"] = "yes";

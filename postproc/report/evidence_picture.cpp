@@ -178,8 +178,9 @@ void add_times(const EvidenceDrawing& drawing, const ReportJob& job, EvidencePic
   const std::int64_t begin = utc_ns(drawing.first_second());
   constexpr std::string_view kTo = " to ";
   const std::string both = clock_span(begin, utc_ns(drawing.last_second()), begin);
-  picture.begin = both.substr(0, both.find(kTo));
-  picture.end = both.substr(picture.begin.size() + kTo.size());
+  const std::size_t to = both.find(kTo);  // a chart of less than a second has one time
+  picture.begin = both.substr(0, to);
+  picture.end = to == std::string::npos ? both : both.substr(to + kTo.size());
 }
 
 void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, ValueRange range, const Report& report,

@@ -45,8 +45,10 @@ std::string when(const TimeSpan& span, const ReportJob& job) {
   const std::int64_t known = job.begin_utc_ns == 0 ? span.begin_utc_ns : job.begin_utc_ns;
   const std::string clock = clock_span(span.begin_utc_ns, span.end_utc_ns, known);
   if (job.begin_utc_ns == 0) return clock;
-  return fmt::format("{} s to {} s of the job ({})", second_of(job, span.begin_utc_ns), second_of(job, span.end_utc_ns),
-                     clock);
+  const std::string begin = second_of(job, span.begin_utc_ns);
+  const std::string end = second_of(job, span.end_utc_ns);
+  if (begin == end) return fmt::format("at {} s of the job ({})", begin, clock);
+  return fmt::format("{} s to {} s of the job ({})", begin, end, clock);
 }
 
 std::string_view name_of(Coverage::State state) noexcept {
@@ -187,7 +189,11 @@ std::vector<std::string> used(const JobTotals& totals) {
   std::vector<std::string> parts;
   if (totals.cpu_seconds && totals.seconds) parts.push_back("cpu " + cpus_used(totals));
   if (totals.memory_peak) {
-    parts.push_back("memory " + memory_used(totals) + (totals.nodes > 1 ? " on the fullest node" : ""));
+    const auto note = totals.notes.find("memory_peak");
+    const bool beside_cache =
+        note != totals.notes.end() && note->second.find(kLimitReachedWithCache) != std::string::npos;
+    parts.push_back("memory " + memory_used(totals) + (beside_cache ? " (without cached files)" : "") +
+                    (totals.nodes > 1 ? " on the fullest node" : ""));
   }
   std::vector<std::string> gpu;
   if (totals.gpu_used_share) gpu.push_back("GPU use " + gpus_used(totals));

@@ -15,8 +15,8 @@
 
 namespace reveal {
 
-/// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)", with dates where it is not the day on which the job began;
-/// the clock alone when the job's begin is not known.
+/// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)", "at 62.0 s of the job (10:33:07 UTC)"; with dates where it
+/// is not the day on which the job began; the clock alone when the job's begin is not known.
 [[nodiscard]] std::string when(const TimeSpan&, const ReportJob&);
 
 [[nodiscard]] std::string_view name_of(Coverage::State) noexcept;

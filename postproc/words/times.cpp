@@ -87,8 +87,11 @@ std::string clock_span(std::int64_t begin_utc_ns, std::int64_t end_utc_ns, std::
   const CivilTime end = civil_time(end_utc_ns);
   const bool several_days = begin.date != end.date;
   const bool dated = several_days || begin.date != civil_time(known_utc_ns).date;
-  return (dated ? date_of(begin) + " " : "") + time_of(begin) + " to " + (several_days ? date_of(end) + " " : "") +
-         time_of(end) + " UTC";
+  std::string text = (dated ? date_of(begin) + " " : "") + time_of(begin);
+  if (several_days || time_of(begin) != time_of(end)) {
+    text += " to " + (several_days ? date_of(end) + " " : "") + time_of(end);
+  }
+  return text + " UTC";
 }
 
 }  // namespace reveal

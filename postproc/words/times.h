@@ -17,7 +17,8 @@ namespace reveal {
 /// "2026-11-20 10:32:05 UTC" and "10:32:05".
 [[nodiscard]] std::string date_and_time(std::int64_t utc_ns);
 [[nodiscard]] std::string clock_time(std::int64_t utc_ns);
-/// "10:33:07 to 10:33:22 UTC"; with dates where that is not on the day of `known_utc_ns`, which the reader knows.
+/// "10:33:07 to 10:33:22 UTC", or within a second "10:33:07 UTC"; with dates where that is not on the day of
+/// `known_utc_ns`, which the reader knows.
 [[nodiscard]] std::string clock_span(std::int64_t begin_utc_ns, std::int64_t end_utc_ns, std::int64_t known_utc_ns);
 
 }  // namespace reveal

@@ -152,7 +152,9 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool binds = !(context.snapshot_value("env.OMP_PROC_BIND") + context.snapshot_value("env.GOMP_CPU_AFFINITY") +
                        context.snapshot_value("env.KMP_AFFINITY"))
                           .empty();
-  Finding finding = context.finding(binds ? JobValues{{"binds_threads", "yes"}} : JobValues{});
+  JobValues values{{"owned_cpus", fmt::format("{:.0f}", owned)}};
+  if (binds) values["binds_threads"] = "yes";
+  Finding finding = context.finding(values);
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
   finding.intervals = spans_outside(context, changed);
@@ -167,8 +169,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.impact.seconds = seconds * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
-      fmt::format("{} threads were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
-                  number(ready), number(allowed), number(owned));
+      fmt::format("{} threads were ready to run on average, but could use only {} of {} cpus of the job", number(ready),
+                  number(allowed), number(owned));
   finding.impact.at_most = true;
 
   const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
@@ -193,13 +195,14 @@ std::vector<Finding> check(const RuleContext& context) {
   }
 
   const bool is_over = !changed.empty() && changed.back().end == whole.end;
+  const std::string_view may = is_over ? "could" : "may";
   finding.sentence = fmt::format(
       "The job's processes {} use only {} of the {} cpus the job owns on {}, and {} threads were ready to run on "
-      "average; the cpu they share was full for {:.0f} % of the time.",
-      is_over ? "could" : "may", number(allowed), number(owned), context.telemetry.node, number(ready),
+      "average; the {}cpu that they {} use was full for {:.0f} % of the time.",
+      may, number(allowed), number(owned), context.telemetry.node, number(ready), allowed > 1 ? "busiest " : "", may,
       100 * busy_share);
   finding.runner_up = {
-      "", fmt::format("too many threads: the job could never use {} of {} cpus, so the cpu mask limits it first",
+      "", fmt::format("too many threads: the cpu mask kept them off {} of {} cpus of the job, and limits it first",
                       number(owned - allowed), number(owned))};
   return {finding};
 }
@@ -225,10 +228,13 @@ const RegisteredRule kRule{{
         {"export SRUN_CPUS_PER_TASK={cpus_per_task}   # for each srun: since Slurm 22.05 it does not inherit sbatch -c",
          {"srun --cpus-per-task={cpus_per_task}   # for this srun alone", kOr},
          {"srun --cpu-bind=none   # if a launcher binds by itself", "job", kIf},
-         {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: the cpus it passes on",
+         {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: {owned_cpus} cpus or more "
+          "are good; with fewer, this shell has the narrow mask, else the command that starts the job sets it",
           "!job"},
          {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_AFFINITY   # they bind the threads of this job", "binds_threads"}},
-    .advice = {{"Start the job without taskset, or from a shell that may use more cpus.", "!job"}},
+    .advice = {{"Start the job without taskset, numactl or another launcher that binds it, or from a shell that may "
+                "use more cpus: which of them set the mask is not known.",
+                "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},
     .verify = {.command = "grep Cpus_allowed_list /proc/self/status",
                .where = "inside the next run",

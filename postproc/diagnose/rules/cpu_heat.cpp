@@ -273,12 +273,13 @@ std::vector<Finding> check_cooling(const RuleContext& context) {
   const auto lowered = inside_outside(context, allowed, at, {});
   if (lowered) finding.evidence.push_back(evidence_of(context, *allowed, *lowered, at));
   // Some of these devices can also be set by hand; heat is why they are there.
-  finding.confidence = lowered && lowered->inside < lowered->outside ? Confidence::likely : Confidence::possible;
+  const bool is_lowered = lowered && lowered->inside < lowered->outside;
+  finding.confidence = is_lowered ? Confidence::likely : Confidence::possible;
   set_cost_of_clock(context, finding, at);
   finding.sentence = fmt::format(
       "The kernel's cooling devices slowed the cpus of {} down for {} of {} ({} % of the run){}.",
       context.telemetry.node, duration(context.seconds(steps)), duration(job_seconds(context)), number(100 * share),
-      lowered && lowered->inside < lowered->outside
+      is_lowered && !finding.impact.seconds  // a known cost tells the clock that was measured
           ? fmt::format("; it allowed them {} instead of {}", quantity(lowered->inside, "Hz"),
                         quantity(lowered->outside, "Hz"))
           : "");
@@ -321,7 +322,6 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
-    .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
     .admin_remedy = {"ipmitool sdr type Temperature   # on {node}: inlet, heat sink",
                      "ipmitool sdr type Fan   # on {node}",
                      {"scontrol update nodename={nodes} state=drain reason=heat   # changes the state in Slurm: no new "

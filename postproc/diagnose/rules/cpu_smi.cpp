@@ -54,7 +54,6 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_rate", 1, "1/s", "least rate over the whole run"},
                    {"min_part", 0.5, "ratio", "least part of the run between the first and the last interrupt"},
                    {"min_seconds", 20, "s", "shortest job that the rule judges"}},
-    .advice = {"Tell the administrators: the firmware's time counts for no process, and was not measured."},
     .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on {node} and on a similar one",
                      "ipmitool sel list | tail -20   # look for correctable memory errors, which raise them; other "
                      "causes are in the firmware: power "

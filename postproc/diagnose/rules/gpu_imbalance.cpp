@@ -62,9 +62,9 @@ std::vector<Finding> check_balance(const RuleContext& context) {
   if (!std::isnan(least.power) && !std::isnan(most.power)) {
     finding.evidence.push_back(fact(context, "gpu.power", least.gpu, "mean", least.power, most.power, "W"));
   }
-  finding.sentence = fmt::format("The job's GPUs on {} had unequal load: {} was busy {} % of the time, {} {} %.",
-                                 context.telemetry.node, gpu_name(context, least.gpu), number(least.use),
-                                 gpu_name(context, most.gpu), number(most.use));
+  finding.sentence =
+      fmt::format("{} had unequal load: {} was busy {} % of the time, {} {} %.", gpu_words(context).subject,
+                  gpu_name(context, least.gpu), number(least.use), gpu_name(context, most.gpu), number(most.use));
   finding.runner_up = {"gpu.allocated_unused", "all of these GPUs were used"};
   return {finding};
 }

@@ -56,10 +56,11 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.push_back(
       fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
+  const GpuWords gpus = gpu_words(context);
   finding.sentence = fmt::format(
-      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
-      "bus, while {} used {}.",
-      context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
+      "{} {} busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory bus, while {} used "
+      "{}.",
+      gpus.subject, gpus.were, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process), counted(now.busiest, "cpu"));
   if (launches) {
     finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", launches->rate, std::nullopt, "/s"));
@@ -98,8 +99,9 @@ const RegisteredRule kRule{{
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"},
                    kMinLaunching,
                    {"max_kernel", 100, "us", "mean GPU time of a kernel, where launches are counted (--stack)"}},
-    .user_remedy = {{"nsys profile -t cuda,nvtx -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
-                     "program runs on: how long kernels are, and the gaps between them"}},
+    .user_remedy = {{"nsys profile -t cuda,nvtx -y {profile_delay} -d 30 --kill=none   # before your program: records "
+                     "30 s from second {profile_delay} on, does not end the program, and shows how long kernels are "
+                     "and the gaps between them"}},
     .advice =
         {{"In the program: torch.compile(model, mode=\"reduce-overhead\") launches many kernels as one CUDA graph.",
           "torch"},

@@ -86,10 +86,12 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
   finding.evidence.push_back(std::move(traffic));
   if (std::isnan(now.io_wait) || std::isnan(received)) finding.confidence = Confidence::possible;
+  const GpuWords gpus = gpu_words(context);
   finding.sentence =
-      fmt::format("The job's GPUs on {} waited for each other for {} of {}: {}, while {} {} (otherwise {}).",
-                  context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
-                  spins ? "busy, but at the power of waiting GPUs" : "they were idle and the cpus were free",
+      fmt::format("{} waited for {} for {} of {}: {} {} {}, while {} {} (otherwise {}).", gpus.subject,
+                  gpus.they == "it" ? "those of other nodes" : "each other", duration(waits->seconds),
+                  duration(context.seconds(waits->phase.length())), gpus.they, gpus.were,
+                  spins ? "busy, but at the power of waiting GPUs" : "idle and the cpus were free",
                   quantity(sent->then, "bytes/s"), left ? "left the node" : "went over NVLink",
                   std::isnan(sent->otherwise) ? std::string("unknown") : quantity(sent->otherwise, "bytes/s"));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",

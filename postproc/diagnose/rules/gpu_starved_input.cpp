@@ -53,8 +53,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
     if (mean_then(*still, sent) >= context.threshold("max_traffic") * 1e6) return {};
   }
 
+  const GpuWords gpus = gpu_words(context);
   JobValues values = gpu_values(context, still->gpu);
-  const std::string cpus = fmt::format("{:.0f}", now.cpus_allowed);
   const auto own = cpus_of_task(context, now.cpus_allowed);
   if (const auto more = full && own ? more_cpus(context, *own) : std::nullopt) {
     values["more_cpus"] = fmt::format("{:.0f}", *more);
@@ -64,21 +64,24 @@ std::vector<Finding> check_input(const RuleContext& context) {
   Finding finding = standstill_finding(context, *still, values);
   if (full) {
     finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
+    const double cpus = std::round(now.cpus_allowed);
     finding.sentence = fmt::format(
-        "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} "
-        "of its {}.",
-        context.telemetry.node, number(still->use), number(now.cpus), counted(std::round(now.cpus_allowed), "cpu"));
+        "{} waited for data that the program prepares on the {} that it may use: {} worked {} % of the time, and while "
+        "{} {} idle, the job used {} of {}.",
+        gpus.subject, cpus == 1 ? "only cpu" : counted(cpus, "cpu"), gpus.they, number(still->use), gpus.they,
+        gpus.were, number(now.cpus), cpus == 1 ? "this cpu" : "these cpus");
   } else {
     // It may be a phase of the job's that needs no GPU.
     finding.severity = Severity::notice;
     finding.confidence = Confidence::possible;
     finding.evidence.push_back(
         fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
+    const std::string of_its = now.cpus_allowed > 0 ? fmt::format(" of its {:.0f}", now.cpus_allowed) : "";
     finding.sentence = fmt::format(
-        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, "
-        "{} used {}, and the whole job {}{}.",
-        context.telemetry.node, number(still->use), context.rank_name(now.process), counted(now.busiest, "cpu"),
-        number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
+        "{} worked {} % of the time between {} first and {} last work; while {} {} idle, {} used {}, and the whole job "
+        "{}{}: the program may prepare its data on 1 cpu.",
+        gpus.subject, number(still->use), gpus.their, gpus.their, gpus.they, gpus.were, context.rank_name(now.process),
+        counted(now.busiest, "cpu"), number(now.cpus), of_its);
   }
   finding.runner_up = {"gpu.starved_io",
                        std::isnan(now.io_wait)
@@ -114,9 +117,12 @@ const RegisteredRule kRule{{
                     {"export SRUN_CPUS_PER_TASK={more_cpus}   # since Slurm 22.05 srun does not inherit it", "job"},
                     "top -b -H -n 1 -u \"$USER\" | head -30   # on {node}, in the next run: the threads that use the "
                     "job's cpus"},
-    .advice = {{"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
+    .advice = {{"Run the job on {more_cpus} cpus instead of {own_cpus}: all were in use while the GPUs were idle.",
+                "!job"},
+               {"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
                 "prefetch_factor=4), and tensor.to(device, non_blocking=True).",
                 "torch"},
+               {"Prepare the data in {workers} processes or threads: the job's other cpus were not full.", "!torch"},
                {"Decode and augment on the GPU, or prepare the data once and store the result.", kOr}},
     .verify = {.expected = "gpu.utilization stays above 30 % between steps"},
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",

@@ -31,9 +31,10 @@ std::vector<Finding> check_storage(const RuleContext& context) {
       measured ? fact_then(context, finding, now.io_wait_metric, "", now.io_wait, std::nullopt, "s/s")
                : fact_then(context, finding, "job.blocked", "", now.blocked, std::nullopt, "processes"));
   if (!measured) finding.confidence = Confidence::possible;
+  const GpuWords gpus = gpu_words(context);
   finding.sentence = fmt::format(
-      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they were idle, {}.",
-      context.telemetry.node, number(still->use),
+      "{} waited for storage: {} worked {} % of the time, and while {} {} idle, {}.", gpus.subject, gpus.they,
+      number(still->use), gpus.they, gpus.were,
       measured ? fmt::format("tasks waited for io {} % of the time", number(100 * now.io_wait))
                : fmt::format("{} of the job's processes were blocked on average, which is mostly a wait for storage",
                              number(now.blocked)));

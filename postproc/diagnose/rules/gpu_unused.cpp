@@ -64,30 +64,34 @@ std::vector<Finding> check_unused(const RuleContext& context) {
   finding.confidence = Confidence::certain;
   finding.instances = unused;
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "not known: with all of its GPUs the job may run faster, with fewer it may start earlier";
+  finding.impact.how = asked_for == 1
+                           ? "not known: with its GPU the job may run faster, without one it may start earlier"
+                           : "not known: with all of its GPUs the job may run faster, with fewer it may start earlier";
+  double most = 0;
   for (const std::string& gpu : unused) {
-    const auto use = gpu_series(context, "gpu.utilization", gpu);
-    finding.evidence.push_back(fact(context, "gpu.utilization", gpu, "max", most_of(use), std::nullopt, "percent"));
+    const double peak = most_of(gpu_series(context, "gpu.utilization", gpu));
+    finding.evidence.push_back(fact(context, "gpu.utilization", gpu, "max", peak, std::nullopt, "percent"));
+    most = std::max(most, peak);
   }
-  const bool idle = std::all_of(finding.evidence.begin(), finding.evidence.end(),
-                                [](const Evidence& evidence) { return evidence.observed == 0; });
+  const bool idle = most == 0;
   if (!idle) finding.confidence = Confidence::likely;
   std::vector<std::string> names;
   names.reserve(unused.size());
   for (const std::string& gpu : unused) names.push_back(gpu_name(context, gpu));
+  const std::string part = unused.size() == asked_for ? "any" : std::to_string(unused.size());
   finding.sentence =
-      fmt::format("The job {} {} of its {} on {}: {} at most {} % busy within {}.", idle ? "never used" : "hardly used",
-                  unused.size() == asked_for ? (idle ? "any" : "all") : std::to_string(unused.size()),
-                  counted(static_cast<double>(asked_for), "GPU"), context.telemetry.node,
-                  listed(names, 4) + (unused.size() == 1 ? " was" : " were"),
-                  number(finding.evidence.front().observed.value_or(0)), duration(job_seconds(context)));
+      fmt::format("The job {} used {} on node {}: {} {} busy within {}.", idle ? "never" : "hardly",
+                  asked_for == 1 ? "its only GPU"
+                                 : fmt::format("{} of its {}", part, counted(static_cast<double>(asked_for), "GPU")),
+                  context.telemetry.node, listed(names, 4) + (unused.size() == 1 ? " was" : " were"),
+                  idle ? "0 %" : fmt::format("at most {} %", number(most)), duration(job_seconds(context)));
   finding.runner_up = {"gpu.starved_input", "a GPU that waits for data works now and then"};
   return {finding};
 }
 
 const RegisteredRule kUnused{{
     .id = "gpu.allocated_unused",
-    .title = "A GPU was allocated and hardly used",
+    .title = "A GPU was allocated and had little or no work",
     .looks_for = "GPUs that Slurm, the devices cgroup or CUDA_VISIBLE_DEVICES gave to the job and that hardly worked "
                  "(gpu.utilization, gpu.memory_used).",
     .kind = FindingKind::audit,
@@ -104,11 +108,21 @@ const RegisteredRule kUnused{{
     .user_remedy =
         {{"#SBATCH --gpus={used}   # as many as the job used; in place of --gres=gpu and other lines for GPUs", "used"},
          {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch", kOr},
-         {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
+         {"nvidia-smi -L   # inside the job, in its container if it has one: lists the GPUs that it can use",
+          "none_used,nvidia"},
+         {"amd-smi list   # inside the job, in its container if it has one: lists the GPUs that it can use",
+          "none_used,amd"},
+         {"xpu-smi discovery   # inside the job, in its container if it has one: lists the GPUs that it can use",
+          "none_used,intel"},
+         {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment: must print True",
           "none_used,torch"}},
-    .advice = {{"If it runs in a container, pass the GPUs: --nv (Apptainer), --gpus with their numbers in "
-                "CUDA_VISIBLE_DEVICES (docker).",
-                "none_used", kIf}},
+    .advice =
+        {{"If nvidia-smi -L lists no GPU in the job's container, start the container with its GPUs: apptainer exec "
+          "--nv (for docker run, --gpus).",
+          "none_used,nvidia", kIf},
+         {"If amd-smi list shows no GPU in the job's container, start the container with its GPUs: apptainer exec "
+          "--rocm.",
+          "none_used,amd", kIf}},
     .verify = {.expected = "gpu.utilization of each GPU is above 0"},
     .sources = {"https://github.com/PrincetonUniversity/jobstats",
                 "https://github.com/guilbaults/slurm-job-exporter/issues/65"},

@@ -13,7 +13,8 @@
 namespace reveal::rule::io_fs_full {
 namespace {
 
-constexpr double kHardlyAny = 16.0 * 1024 * 1024;
+constexpr double kMiB = 1024.0 * 1024;
+constexpr double kHardlyAny = 16 * kMiB;
 
 struct Least {
   double first = kNaN;  // at the first look
@@ -79,14 +80,15 @@ std::size_t full_since(const RuleContext& context, std::size_t channel, const Le
   return read_at(context, channel, static_cast<std::size_t>(first - series.begin()));
 }
 
-/// The other file system of the job that always had the most room. Files in /dev/shm take memory.
+/// The other file system of the job that always had the most room. Files in /dev/shm take memory, and users cannot
+/// write to /: the directories on it that they can write to are not known.
 JobValues room_elsewhere(const RuleContext& context, const std::string& full) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   JobValues values;
   double most = 0;
   for (const std::size_t channel : context.channels("fs.available")) {
     const std::string& place = context.telemetry.channels[channel].instance;
-    if (place == full || place == "/dev/shm") continue;
+    if (place == full || place == "/dev/shm" || place == "/") continue;
     const Least bytes = least_left(context, "fs.available", "fs.total", place);
     const Least files = least_left(context, "fs.files_free", "fs.files", place);
     if (!(bytes.left > most) || bytes.left < context.threshold("min_left") * 1e6) continue;
@@ -98,9 +100,17 @@ JobValues room_elsewhere(const RuleContext& context, const std::string& full) {
   return most >= kGiB ? values : JobValues{};
 }
 
+/// Size from which a file is worth a look: a thousandth of the file system, in whole MiB.
+double large_file(double size) {
+  constexpr double kMost = 100 * kMiB;
+  return std::clamp(std::round(size / 1000 / kMiB) * kMiB, kMiB, kMost);
+}
+
 JobValues values_of(const RuleContext& context, const std::string& place, bool files) {
+  const double size = least_left(context, "fs.available", "fs.total", place).of;
   JobValues values = room_elsewhere(context, place);
   values["place"] = place;
+  if (size > 0) values["large"] = fmt::format("{:.0f}M", large_file(size) / kMiB);
   if (files) values["files"] = "yes";
   if (place == "/dev/shm") values["shared_memory"] = "yes";
   return values;
@@ -117,7 +127,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
                               .instance = place,
                               .node = context.telemetry.node,
-                              .feature = "min",
+                              .feature = "least of the run",
                               .observed = least.left,
                               .expected = std::nullopt,
                               .unit = files ? "count" : "bytes",
@@ -128,6 +138,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
       fmt::format("{} on {} is {}: {} of {}{} were left {} after the recording began.", place, context.telemetry.node,
                   is_full(least, files) ? "full" : "nearly full", amount(least.left), amount(least.of),
                   files ? " files" : "", duration(context.seconds(read_at(context, channel, least.sample))));
+  finding.runner_up = {"", "who filled it is not known: the job, or others that can write there"};
   return finding;
 }
 
@@ -172,7 +183,7 @@ const RegisteredRule kRule{{
     // Depths are bounded: the file system may be a server's with a billion files.
     .user_remedy = {{"df -h {place}   # on {node}: free space", "!files"},
                     {"df -i {place}   # on {node}: free inodes", "files"},
-                    {"find {place} -xdev -maxdepth 5 -user \"$USER\" -type f -size +100M -printf '%s %p\\n' "
+                    {"find {place} -xdev -maxdepth 5 -user \"$USER\" -type f -size +{large} -printf '%s %p\\n' "
                      "2>/dev/null | sort -n | tail   # on {node}: your large files, in bytes",
                      "!files"},
                     {"find {place} -xdev -maxdepth 5 -user \"$USER\" -printf '%h\\n' 2>/dev/null | sort | uniq -c | "
@@ -193,8 +204,8 @@ const RegisteredRule kRule{{
          {"In a container, start it with a larger /dev/shm: docker run --shm-size=16g, or --ipc=host.", "shared_memory",
           kOr}},
     .admin_remedy =
-        {{"find {place} -xdev -maxdepth 4 -type f -size +100M -mtime +7 -printf '%s %u %p\\n' | sort -n | "
-          "tail   # on {node}: large files that are older than a week, with their owners",
+        {{"find {place} -xdev -maxdepth 4 -type f -size +{large} -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # "
+          "on {node}: large files that are older than a week, with their owners",
           "!shared_memory,!files"},
          {"find {place} -xdev -maxdepth 2 -type f -printf '%s %u %p\\n' | sort -n | tail   # on {node}: files "
           "that ended jobs left, with their owners",

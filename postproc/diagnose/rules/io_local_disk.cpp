@@ -242,7 +242,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   add_contrast(context, finding, pressure_wait(context, Pressure::io_some), at, all);
   add_contrast(context, finding, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   finding.sentence = fmt::format(
-      "{} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,
+      "The disk {} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,
       context.telemetry.node, 100 * seen.excursion.inside, duration(length), number(1000 * seen.took),
       std::isnan(seen.usual) ? "" : " (usually " + number(1000 * seen.usual) + " ms)", quantity(seen.moved, "bytes/s"),
       whose_words(seen));
@@ -324,10 +324,10 @@ const RegisteredRule kRule{{
                     "lost share of the run from which a load by the job itself is more than a notice"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"iostat -x {disk} 5   # on {node}, in the next run: %util, r_await, w_await"},
-                    {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
-                     "job,outsider"},
-                    {"lsblk /dev/{disk}   # on {node}: where the file systems on it are mounted"}},
+    .user_remedy =
+        {{"iostat -x {disk} 5   # on {node}, in the next run: %util near 100 with a high r_await or w_await is bad"},
+         {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes", "job,outsider"},
+         {"lsblk /dev/{disk}   # on {node}: where the file systems on it are mounted"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
                {"Keep frequently read files in memory: /dev/shm counts as memory of the job.", "!outsider", kOr},
                {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider",
@@ -335,7 +335,7 @@ const RegisteredRule kRule{{
     .admin_remedy = {"iotop -obn 3   # on {node}: which processes read and write",
                      "lsblk -s /dev/{disk}   # on {node}: the disks below it",
                      "smartctl -a /dev/{disk}   # errors and wear of that disk; for NVMe also nvme smart-log",
-                     "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
+                     "cat /sys/block/{disk}/queue/scheduler   # for flash, it should show [none] or [mq-deadline]"},
     .verify = {.expected = "the time of a disk request is at its usual level"},
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = check,

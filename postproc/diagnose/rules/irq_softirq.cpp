@@ -281,15 +281,15 @@ const RegisteredRule kRule{{
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {"cat /proc/net/softnet_stat   # on {node}, twice in the next run: the first column (packets) and the second "
-         "(drops) should grow on all lines",
-         {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
-          "gpus,!rdma,!steered"}},
+    .user_remedy = {"cat /proc/net/softnet_stat   # on {node}, twice in the next run: the first column (packets) "
+                    "should grow in many lines, the second (drops) in none",
+                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
+                     "gpus,!rdma,!steered"}},
     .admin_remedy =
-        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # masks of cpus: write that of all where one has a single bit",
-         {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if it does not run: it spreads "
-          "interrupts",
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # bit masks of the cpus for each queue's packets (0: the cpu "
+         "of its interrupt); a single bit is bad: write several",
+         {"systemctl enable --now irqbalance   # changes {node}, also after a boot: starts irqbalance, which spreads "
+          "interrupts over the cpus, where it does not run",
           "!irqbalance", kIf},
          "Give the interface more queues (ethtool -l, ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "

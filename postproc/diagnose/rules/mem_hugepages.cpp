@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::mem_hugepages {
@@ -37,6 +38,12 @@ std::vector<Idle> idle_pages(const RuleContext& context) {
   return idle;
 }
 
+/// "2 MiB" of "2048kB"
+std::string size_in_words(std::string_view size) {
+  const auto kib = parse_int(size.substr(0, size.find('k')));
+  return kib ? quantity(1024.0 * static_cast<double>(*kib), "bytes") : std::string(size);
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   if (context.channels("hugepages.free").empty()) throw Unavailable("not measured: hugepages.free");
   const auto total = parse_int(context.snapshot_value("memory.total"));
@@ -52,22 +59,22 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::certain;
   finding.severity = Severity::notice;
   finding.impact.how = "none seen: the job may have needed this memory or not";
+  std::vector<std::string> sizes;
   for (const Idle& each : idle) {
     finding.instances.push_back(each.size);
+    sizes.push_back(size_in_words(each.size));
     finding.evidence.push_back({.metric = "hugepages.free",
                                 .instance = each.size,
                                 .node = context.telemetry.node,
-                                .feature = "min",
+                                .feature = "least of the run",
                                 .observed = each.bytes,
-                                .expected = 0,
                                 .unit = "bytes",
                                 .span = finding.intervals.front(),
                                 .detectors = {Method::snapshot}});
   }
   finding.sentence = fmt::format(
-      "{} of {} ({} % of its memory) were reserved as huge pages and not used{}; they look like used "
-      "memory.",
-      quantity(bytes, "bytes"), context.telemetry.node, number(100 * share),
+      "{} of {} ({} % of its memory) were reserved as huge pages of {} and not used{}; they look like used memory.",
+      quantity(bytes, "bytes"), context.telemetry.node, number(100 * share), joined(sizes, " and "),
       context.without_job() ? "" : " while the job ran");
   finding.runner_up = {"mem.leak_oom_risk", "a leak grows; this amount is constant from the first second on"};
   return {finding};
@@ -88,8 +95,10 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy =
         {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on {node}: huge pages that are free"},
-    .advice = {"Use them: a program maps them with MAP_HUGETLB; glibc 2.35 does so for malloc with "
-               "GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in /proc/meminfo)."},
+    .advice = {"Ignore this if memory did not run short.",
+               {"Use the huge pages: a program maps them with MAP_HUGETLB; glibc 2.35 does so for malloc with "
+                "GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in /proc/meminfo).",
+                kOr}},
     .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # changes the node until its "
                      "next boot: frees them; only if no service needs them (DPDK, SPDK, virtual machines, DAOS)",
                      "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # which settings reserve them "

@@ -14,6 +14,7 @@ namespace reveal::rule::mem_oom_killed {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr std::string_view kOfGroups = "group.killed_for_memory";
 
 double largest(const RuleContext& context, std::string_view metric, const std::string& instance) {
   double most = kNaN;
@@ -49,8 +50,8 @@ double last_memory_of(const RuleContext& context, const std::string& slot, Inter
   return last;
 }
 
-/// " At that time, python3 (rank3) ended; it was last seen with 2 GiB resident, ..." If several ended, the killed one
-/// is unknown.
+/// " At that time, python3 (rank3) ended, probably the killed process; it was last seen with 2 GiB resident, ..." If
+/// several ended, the killed one is unknown; one that the node's counter shows may be of another job.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);
@@ -62,10 +63,11 @@ std::string who_ended(const RuleContext& context, const EventCount& count, doubl
   }
   if (slot.empty()) return "";
   const double held = last_memory_of(context, slot, count.at);
-  return fmt::format(" At that time, {} ended{}.", context.rank_name(slot),
-                     std::isnan(held)
-                         ? ""
-                         : "; it was last seen with " + quantity(held, "bytes") + " resident, with shared libraries");
+  const bool is_of_job = context.telemetry.channels[count.channel].metric == kOfGroups;
+  return fmt::format(
+      " At that time, {} ended{}{}.", context.rank_name(slot), is_of_job ? ", probably the killed process" : "",
+      std::isnan(held) ? ""
+                       : "; it was last seen with " + quantity(held, "bytes") + " resident, with shared libraries");
 }
 
 std::string limit_in_words(const std::string& group, double limit, double peak) {
@@ -92,7 +94,7 @@ Finding describe(const RuleContext& context, const EventCount& count, const std:
 
 /// A group also counts kills in the groups below it: the smallest one that counted them all had the limit.
 std::vector<Finding> of_groups(const RuleContext& context) {
-  const auto counts = counted_events(context, "group.killed_for_memory");
+  const auto counts = counted_events(context, kOfGroups);
   if (counts.empty()) return {};
   const EventCount* tightest = nullptr;
   double limit = kNaN;
@@ -109,12 +111,13 @@ std::vector<Finding> of_groups(const RuleContext& context) {
       describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(context, group, limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
-  finding.runner_up = {"mem.leak_oom_risk", "a leak can be the cause; it is reported separately if memory grew"};
+  finding.runner_up = {"mem.leak_oom_risk",
+                       "why so much memory was used is not known; a steady growth would have a finding of its own"};
   return {finding};
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  if (!context.channels("group.killed_for_memory").empty()) return of_groups(context);
+  if (!context.channels(kOfGroups).empty()) return of_groups(context);
   const auto counts = counted_events(context, "vmstat.oom_kill");
   if (counts.empty()) return {};
   Finding finding = describe(context, counts.front(),
@@ -131,6 +134,7 @@ const RegisteredRule kRule{{
     .looks_for = "Processes killed for memory in the job's control groups (group.killed_for_memory), else on the node "
                  "(vmstat.oom_kill).",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::memory,
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
@@ -146,9 +150,9 @@ const RegisteredRule kRule{{
          {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
           "srun, or the limit of the container.",
           "memory_group"},
-         {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
+         {"Ask for more memory, or use less at once: smaller batches, fewer workers, fewer processes on each node.",
           "!memory_more"},
-         {"Use less memory at once: smaller batches, fewer loader workers, more nodes.", "memory_more", kOr},
+         {"Use less memory at once: smaller batches, fewer workers, fewer processes on each node.", "memory_more", kOr},
          {"Where numactl --membind binds the job, use --preferred: the kernel otherwise kills processes when that NUMA "
           "node is full, although the machine has free memory.",
           "!memory_limit", kOr}},

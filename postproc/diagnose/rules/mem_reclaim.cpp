@@ -59,7 +59,8 @@ std::optional<MetricSeries> reads(const RuleContext& context) {
 JobValues values_of(const RuleContext& context, const std::optional<MemoryLimit>& limit) {
   JobValues values;
   if (!limit) return values;
-  const double more = std::ceil(2 * limit->bytes / kGiB) * kGiB;
+  const double step = limit->bytes >= 2 * kGiB ? kGiB : kGiB / 16;
+  const double more = std::ceil(2 * limit->bytes / step) * step;
   if (limit->group == "job") {
     if (fits_on_node(context, more)) values["memory_more"] = slurm_memory(more);
   } else {
@@ -208,8 +209,8 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files; "
-          "in place of --mem-per-cpu or --mem-per-gpu",
+        {{"#SBATCH --mem={memory_more}   # at least twice the limit of {memory_limit}, which includes cached files; in "
+          "place of --mem-per-cpu or --mem-per-gpu",
           "job"},
          {"grep -E 'workingset_refault_file|^file ' /sys/fs/cgroup$(grep ^0:: /proc/self/cgroup | cut -d: "
           "-f3)/memory.stat   # inside the next run",
@@ -218,7 +219,8 @@ const RegisteredRule kRule{{
           "/proc/self/cgroup | cut -d: -f3)/memory.stat   # inside the next run",
           "cgroup_v1"},
          "grep workingset_refault_file /proc/vmstat   # on {node}, twice in the next run: the number should not grow"},
-    .advice = {{"Ask for more memory, for example twice the limit of {memory_limit}: cached files count toward it.",
+    .advice = {{"Raise the memory limit where it was set for the job, for example to {memory_more}: at least twice "
+                "{memory_limit}, toward which cached files count.",
                 "memory_more,!job"},
                {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
                 "srun, or the limit of the container. Cached files count toward it.",

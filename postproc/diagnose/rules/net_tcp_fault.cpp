@@ -316,7 +316,7 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
          "Check the error counters of the switch port of {node}.",
-         "cat /proc/net/softnet_stat   # on {node}: second column, packets that this kernel dropped itself"},
+         "cat /proc/net/softnet_stat   # on {node}: the second column, drops of this kernel, should not grow"},
     .verify = {.expected = "tcpext.TCPOFOQueue and tcpext.TCPSackRecovery of the node are at the level of its peers"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,

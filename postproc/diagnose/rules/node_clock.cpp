@@ -50,9 +50,12 @@ void describe_error(const RuleContext& context, bool alone, double error, double
   finding.confidence = alone ? Confidence::likely : Confidence::certain;
   finding.evidence.push_back(snapshot_fact(context, alone ? "clock_state.max_error_ns" : "clock_state.offset_ns", "",
                                            alone ? error : offset, 0, "ns"));
+  // The kernel counts no further: https://github.com/torvalds/linux/blob/v6.6/kernel/time/ntp.c (NTP_PHASE_LIMIT)
+  constexpr double kMostCounted = 16.0 * kSecond;
+  const std::string bound = quantity(error, "ns");
   finding.sentence =
-      alone ? fmt::format("The clock of {} is not synchronised: the kernel estimates its error at up to {}.",
-                          context.telemetry.node, quantity(error, "ns"))
+      alone ? fmt::format("The clock of {} is not synchronised: it may be wrong by {}; its error was not measured.",
+                          context.telemetry.node, error < kMostCounted ? "up to " + bound : bound + " or more")
             : fmt::format("The clock of {} is {} off, and still being corrected.", context.telemetry.node,
                           quantity(offset, "ns"));
 }
@@ -79,7 +82,8 @@ std::vector<Finding> check(const RuleContext& context) {
   } else {
     describe_error(context, alone, error, offset, finding);
   }
-  finding.runner_up = {"cpu.clocksource_not_tsc", "a clock that is slow to read: it is reported separately"};
+  finding.runner_up = {"cpu.clocksource_not_tsc",
+                       "a clock that is slow to read: another fault, which has a finding of its own"};
   return {finding};
 }
 
@@ -98,12 +102,12 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_error", 4, "s",
                     "error estimated by the kernel from which the clock counts as not synchronised"},
                    {"max_offset", 0.01, "s", "largest known offset or step of the clock that is not reported"}},
-    .user_remedy =
-        {"timedatectl | grep synchronized   # on {node}; the host may synchronise the clock of a virtual machine"},
-    .admin_remedy = {"systemctl enable --now chronyd   # changes the node, also after a boot: synchronises its clock; "
-                     "chrony on Debian",
-                     "chronyc tracking   # Leap status must be Normal, at the latest after the change; with no job on "
-                     "the node, chronyc makestep corrects it at once"},
+    .user_remedy = {"timedatectl | grep synchronized   # on {node}: yes is good; no is bad, except in a virtual "
+                    "machine whose host sets the clock"},
+    .admin_remedy = {"systemctl enable --now chronyd   # changes the node, also after a boot: starts the service that "
+                     "synchronises its clock (on Debian, chrony)",
+                     "chronyc tracking   # good is Leap status: Normal; bad is Not synchronised, or no answer. With "
+                     "chronyd running and no job on the node, chronyc makestep corrects the clock at once"},
     .verify = {.command = "chronyc tracking",
                .where = "on the node",
                .expected = "a \"System time\" of less than 1 ms"},

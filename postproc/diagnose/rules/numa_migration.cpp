@@ -393,7 +393,6 @@ const RegisteredRule kChurn{{
                     "memory moved, in multiples of the job's peak memory, from which pages move back and forth"},
                    {"min_system", 0.05, "ratio", "least system time, as a part of the node's cpu time"}},
     .user_remedy = {"grep numa_ /proc/vmstat   # on {node}, twice in the next run: numa_hint_faults must not grow"},
-    .advice = {"Tell the administrators: the setting applies to the whole node."},
     .admin_remedy = {"sysctl kernel.numa_balancing=0   # changes the node until its next boot, if jobs are bound; "
                      "permanent: a file in /etc/sysctl.d"},
     .verify = {.command = "grep numa_hint_faults /proc/vmstat",

@@ -195,7 +195,6 @@ const RegisteredRule kTraining{{
     .look_alikes = "a graphics card that saves power,a slot that is narrower than the card",
     .proof = Proof::test_double,
     .checks_node = true,
-    .advice = {"Tell the administrators; whether the job was slower for it was not measured."},
     .admin_remedy =
         {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
          "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
@@ -221,7 +220,6 @@ const RegisteredRule kErrors{{
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "avoid_node"}},
-    .advice = {{"Tell the administrators.", "!avoid_node"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
     .verify = {.command = "grep . /sys/bus/pci/devices/*/aer_dev_correctable",

@@ -207,7 +207,7 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   for (Evidence& each : finding.evidence) each.instance = retries.port.name;
   const auto all_counters = inside_outside(context, retries.all, excursion.at, all);
   finding.sentence =
-      fmt::format("{} of {} repeated at least {} RDMA requests in {}{}{}: {}.", retries.port.name,
+      fmt::format("The RDMA port {} of node {} repeated at least {} RDMA requests in {}{}{}: {}.", retries.port.name,
                   context.telemetry.node, number(total), duration(context.seconds(excursion.at.length())),
                   all_counters ? fmt::format(" (usually {}/s)", number(all_counters->outside)) : "",
                   packets > total ? fmt::format(", one per {} packets sent", number(packets / total)) : "",

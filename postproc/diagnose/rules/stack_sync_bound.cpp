@@ -98,8 +98,9 @@ const RegisteredRule kRule{{
                    kMinMeasured,
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"nsys profile -t cuda,osrt -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
-                     "program runs on: which calls wait, and the gaps after them"}},
+    .user_remedy =
+        {{"nsys profile -t cuda,osrt -y {profile_delay} -d 30 --kill=none   # before your program: records 30 s from "
+          "second {profile_delay} on, does not end the program, and shows which calls wait and the gaps after them"}},
     .advice = {{"In the program: torch.cuda.set_sync_debug_mode(\"warn\") names each line that waits for the GPU.",
                 "torch"},
                {"Read losses and metrics once in 100 steps: item(), cpu() and print() of a tensor wait for the GPU.",

@@ -338,12 +338,12 @@ const RegisteredJobRule kHugePages(
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the nodes have the same configuration", "job"},
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {node} and on another node"},
         .admin_remedy =
-            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # changes {node} until its next boot, as "
-             "on the others",
+            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # changes {node} until its next boot, to "
+             "the value of the others",
              "On {node}, boot with hugepagesz=1G hugepages={gib_pages}, as on the others: a running node rarely has "
              "free memory in pieces of 1 GiB.",
              "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # changes {node} until its next boot, "
-             "as on the others",
+             "to the mode of the others",
              "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {node}: where the setting comes "
              "from"},
         .verify = {.command = "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages",

@@ -21,8 +21,8 @@ constexpr std::string_view kRate = ".rate";
 constexpr std::string_view kState = ".state";
 constexpr std::string_view kUp = "ACTIVE";
 
-/// When the port's link failed or trained again, where that was counted; else some time in the job.
-TimeSpan when_it_fell(const RuleContext& context, const RdmaPort& port) {
+/// When the port's link failed or trained again; nothing where that was not counted.
+std::optional<TimeSpan> when_it_fell(const RuleContext& context, const RdmaPort& port) {
   for (const char* metric : {"ib.link_downed", "ib.link_error_recovery"}) {
     if (context.channels(metric, port.name).empty()) continue;
     for (const EventCount& count : counted_events(context, metric)) {
@@ -31,7 +31,7 @@ TimeSpan when_it_fell(const RuleContext& context, const RdmaPort& port) {
       }
     }
   }
-  return context.span(0, context.telemetry.samples);
+  return std::nullopt;
 }
 
 Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabits, std::optional<double> expected) {
@@ -40,7 +40,7 @@ Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabit
   finding.instances = {port.name};
   finding.impact.how = "not known: the traffic at full link speed was not measured";
   finding.runner_up = {"", "a port that is slow by design: it would be slow from the start, and on other nodes"};
-  finding.intervals = {when_it_fell(context, port)};
+  finding.intervals = {when_it_fell(context, port).value_or(context.span(0, context.telemetry.samples))};
   finding.evidence.push_back({.metric = "rdma." + port.key + ".rate",
                               .instance = port.name,
                               .node = context.telemetry.node,
@@ -59,8 +59,10 @@ std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port
   if (!state.empty() && state != kUp) {
     Finding finding = at_port(context, port, 0, port.rate.gigabits);
     finding.confidence = Confidence::certain;
-    finding.sentence = fmt::format("The link of {} on {} was up when {} began, with {:g} Gb/s, and {} at its end.",
-                                   port.name, context.telemetry.node, context.watched(), port.rate.gigabits, state);
+    finding.sentence = fmt::format("The link of {} on {} was up when {} began, with {:g} Gb/s, and {} at its end{}.",
+                                   port.name, context.telemetry.node, context.watched(), port.rate.gigabits, state,
+                                   when_it_fell(context, port) ? "" : "; when that changed is not known");
+    finding.runner_up = {"", "a port without a cable: it would have been down from the start"};
     return finding;
   }
   if (rate.gigabits > 0 && rate.gigabits < port.rate.gigabits) {
@@ -76,6 +78,7 @@ std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port
   finding.confidence = Confidence::likely;
   finding.sentence = fmt::format("The link of {} on {} runs on one lane, at {:g} Gb/s: its other lanes do not work.",
                                  port.name, context.telemetry.node, port.rate.gigabits);
+  finding.runner_up = {"", "a port that is slow by design: adapters have at least two lanes"};
   return finding;
 }
 

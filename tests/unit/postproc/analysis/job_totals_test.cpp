@@ -110,6 +110,20 @@ TEST(JobTotals, PreferTheControlGroupAndItsLimit) {
   EXPECT_EQ(totals.notes.at("memory_limit"), "limit of the job's control group");
 }
 
+TEST(JobTotals, TellThatTheLimitWasReachedWithCachedFilesOnly) {
+  const auto note = [](double memory, double with_cache) {
+    return Recording()
+        .add("cgroup.memory_anon", "", memory)
+        .add("group.memory_limit", "job", 4096)
+        .add("group.memory", "job", with_cache)
+        .totals()
+        .notes.at("memory_peak");
+  };
+  EXPECT_TRUE(note(300, 4090).ends_with("; with cached files, the limit was reached")) << note(300, 4090);
+  EXPECT_EQ(note(300, 2000).find("limit"), std::string::npos);
+  EXPECT_EQ(note(4000, 4090).find("limit"), std::string::npos) << "the memory that is shown reached it";
+}
+
 TEST(JobTotals, KnowWhatWasAskedOfSlurm) {
   Recording asked;
   asked.trace.begin.emplace_back("env.SLURM_MEM_PER_NODE", "2048");

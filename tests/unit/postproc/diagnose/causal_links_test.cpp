@@ -86,6 +86,9 @@ TEST(CausalLinks, SayNothingOfASettingAndItsReading) {
   const auto found = linked({seen("mem.hugepages_inconsistent", 0, 60), seen("node.differs", 0, 60)});
   EXPECT_EQ(with_id(found, "node.differs").caused_by, "mem.hugepages_inconsistent");
   EXPECT_EQ(with_id(found, "mem.hugepages_inconsistent").sentence, "mem.hugepages_inconsistent was seen.");
+  const auto hot = linked({seen("cpu.thermal_throttle", 17, 47), seen("cpu.freq_oscillation", 17, 26)});
+  EXPECT_EQ(with_id(hot, "cpu.freq_oscillation").caused_by, "cpu.thermal_throttle");
+  EXPECT_EQ(with_id(hot, "cpu.thermal_throttle").sentence, "cpu.thermal_throttle was seen.");
 }
 
 TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {

@@ -203,7 +203,7 @@ TEST(JobCycles, ShowThatNothingWasLost) {
   const Impact impact = impact_of(reading(job(0)));
   EXPECT_FALSE(impact.seconds.has_value());
   EXPECT_EQ(impact.how,
-            "none seen: 5 cycles of the recording, from burst to burst of its read calls, took 20 s instead of 20 s");
+            "none seen: 5 cycles of the recording, from burst to burst of its read calls, took 20 s, otherwise 20 s");
 }
 
 TEST(JobCycles, LeaveTheFallOfSegmentsWhereTheyVaryByMore) {

@@ -51,7 +51,18 @@ TEST(JobProgress, IsTheReadAndWrittenShareOfTheUsualAmount) {
   const auto pace = node.slower();
   ASSERT_TRUE(pace.has_value());
   EXPECT_NEAR(pace->lost(), 0.8, 0.01);
-  EXPECT_EQ(pace->words("the job"), "the read calls of the job moved 198 bytes/s instead of 990 bytes/s");
+  EXPECT_EQ(pace->words("the job"),
+            "the read calls (sockets included) of the job moved 198 bytes/s instead of 990 bytes/s");
+}
+
+TEST(JobProgress, TellsNoFallWhereThereWasNone) {
+  const auto words = [](double inside) {
+    return WorkPace{.calls = "read", .inside = inside, .usual = 7e6, .spread = 0.1}.words("the job");
+  };
+  EXPECT_EQ(words(8e6),
+            "the read calls (sockets included) of the job were no slower: 7.63 MiB/s, otherwise 6.68 MiB/s");
+  EXPECT_EQ(words(6.8e6),
+            "the read calls (sockets included) of the job moved hardly less: 6.48 MiB/s, otherwise 6.68 MiB/s");
 }
 
 TEST(JobProgress, CountsAllRanksOfTheNode) {
@@ -154,7 +165,8 @@ TEST(JobProgress, ReplacesWhatARuleEstimatedByItsOwnSignal) {
   const Finding finding = node.finding(3);
   EXPECT_NEAR(finding.impact.seconds.value_or(0), 12, 0.2);
   EXPECT_NEAR(finding.impact.percent.value_or(0), 10, 0.2);
-  EXPECT_EQ(finding.impact.how, "the read calls of the recording moved 198 bytes/s instead of 990 bytes/s");
+  EXPECT_EQ(finding.impact.how,
+            "the read calls (sockets included) of the recording moved 198 bytes/s instead of 990 bytes/s");
   EXPECT_EQ(finding.severity, Severity::warning);
   EXPECT_NEAR(node.finding_of_at_most(14).impact.seconds.value_or(0), 12, 0.2) << "within the bound";
   EXPECT_FALSE(node.finding_of_at_most(14).impact.at_most);

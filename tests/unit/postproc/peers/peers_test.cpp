@@ -516,12 +516,11 @@ TEST(ConfigurationFindings, ReserveLargePagesAtBootAndOthersOnARunningNode) {
       "On n0003, boot with hugepagesz=1G hugepages=16, as on the others: a running node rarely has free memory in "
       "pieces of 1 GiB.");
   EXPECT_EQ(line("vm.hugepages-1048576kB", "16", "0"),
-            "echo 0 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages   # changes n0003 until its next "
-            "boot, as on the others");
-  EXPECT_EQ(
-      line("vm.hugepages-2048kB", "0", "512"),
-      "echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # changes n0003 until its next boot, as "
-      "on the others");
+            "echo 0 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages   # changes n0003 until its next boot, "
+            "to the value of the others");
+  EXPECT_EQ(line("vm.hugepages-2048kB", "0", "512"),
+            "echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # changes n0003 until its next boot, "
+            "to the value of the others");
 }
 
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {

@@ -31,7 +31,7 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
   };
   constexpr Case kCases[] = {
       {"cpu.outsider", Severity::warning, Confidence::likely, "warning, cause likely"},
-      {"mem.oom_killed", Severity::critical, Confidence::certain, "critical, cause certain"},
+      {"cpu.affinity_too_narrow", Severity::critical, Confidence::certain, "critical, cause certain"},
       {"a.rule_of_a_later_version", Severity::notice, Confidence::possible, "notice, cause possible"},
       {"anomaly.unexplained", Severity::notice, Confidence::possible, "notice, cause not known"},
       {"history.slower", Severity::warning, Confidence::likely, "warning, cause not known"},
@@ -46,6 +46,16 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
     EXPECT_NE(render_mail_html(report, {}).find(std::string("\">") + one.words + "</span>"), std::string::npos)
         << one.words;
   }
+}
+
+TEST(Wording, SaysThatMemoryIsWithoutCachedFilesWhereTheseReachedTheLimit) {
+  JobTotals totals;
+  totals.memory_peak = 20.0 * 1024 * 1024;
+  totals.memory_limit = 136.0 * 1024 * 1024;
+  totals.notes["memory_peak"] = "the job's control group, page cache not counted";
+  EXPECT_EQ(used(totals), std::vector<std::string>{"memory 20 MiB of 136 MiB"});
+  totals.notes["memory_peak"] += "; with cached files, the limit was reached, on n01";
+  EXPECT_EQ(used(totals), std::vector<std::string>{"memory 20 MiB of 136 MiB (without cached files)"});
 }
 
 TEST(Wording, CountsThreadsThatWaitedOnAverage) {
@@ -142,14 +152,15 @@ TEST(Wording, TellsTimesOfAJobWithoutTheSignOfAZero) {
   job.begin_utc_ns = kBegin;
   EXPECT_EQ(when({kBegin - 40'000'000, kBegin + 15'000'000'000}, job),
             "0.0 s to 15.0 s of the job (10:32:04 to 10:32:20 UTC)");
+  EXPECT_EQ(when({kBegin + 62'000'000'000, kBegin + 62'000'000'001}, job), "at 62.0 s of the job (10:33:07 UTC)");
   EXPECT_EQ(when({kBegin - 60'000'000, kBegin}, job), "-0.1 s to 0.0 s of the job (10:32:04 to 10:32:05 UTC)");
 }
 
 TEST(Wording, TellsTheDatesOfTimesOnOtherDays) {
   constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
   constexpr std::int64_t kDay = std::int64_t{86'400} * 1'000'000'000;
-  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 to 10:32:05 UTC");
-  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 to 10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 UTC");
   ReportJob job;
   job.begin_utc_ns = kBegin;
   EXPECT_EQ(when({kBegin, kBegin + kDay}, job),

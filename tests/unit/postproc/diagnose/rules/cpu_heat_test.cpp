@@ -56,11 +56,19 @@ TEST(RuleHeat, IsSeenAtTheCoolingOfTheKernel) {
   EXPECT_EQ(found[0].confidence, Confidence::likely);
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].sentence,
-            "The kernel's cooling devices slowed the cpus of n2 down for 15 s of 2 min (12.5 % of the run); it "
-            "allowed them 1.2 GHz instead of 3.5 GHz.");
+            "The kernel's cooling devices slowed the cpus of n2 down for 15 s of 2 min (12.5 % of the run).");
   EXPECT_NEAR(R().second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.2);
   EXPECT_NEAR(R().second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.2);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * (1 - 1.2 / 3.5), 0.3);
+}
+
+TEST(RuleHeat, TellsTheAllowedClockWhereTheCostIsNotKnown) {
+  R node = cooled(2);
+  node.counter("job.cpu_time", "more", R::event(0, 2e9));
+  const auto found = node.findings("cpu.thermal_throttle");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_TRUE(found[0].sentence.ends_with("; it allowed them 1.2 GHz instead of 3.5 GHz.")) << found[0].sentence;
 }
 
 TEST(RuleHeat, IsSilentWhereTheKernelDidNotCool) {

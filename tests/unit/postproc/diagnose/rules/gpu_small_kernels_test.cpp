@@ -22,13 +22,26 @@ GpuTraining small_kernels(double power, double memory_use, double busiest) {
 TEST(RuleGpuSmallKernels, IsAPossibilityWhereBusyGpusDoLittleAndOneCpuIsFull) {
   const auto found = small_kernels(180, 5, 1.02).findings("gpu.small_kernels");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 were busy 67 % of the time, but with little work at a time: 180 of 700 W, 4.78 % of "
-            "the memory bus, while the job's process used 1.01 cpus.");
+  EXPECT_EQ(
+      found[0].sentence,
+      "The job's GPUs on node n2 were busy 67 % of the time, but with little work at a time: 180 of 700 W, 4.78 % of "
+      "the memory bus, while the job's process used 1.01 cpus.");
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_NE(found[0].sentence.find("while the job's process used 1.01 cpus."), std::string::npos)
       << "it was not measured for what: " << found[0].sentence;
+}
+
+TEST(RuleGpuSmallKernels, RecordsAPartThatTheNextRunHas) {
+  const auto profile = [](double seconds) {
+    GpuTraining training = small_kernels(180, 5, 1.02);
+    training.node = R(seconds);
+    const auto found = training.findings("gpu.small_kernels");
+    return found.size() != 1 ? "no finding" : found[0].remedy.user.at(0);
+  };
+  EXPECT_TRUE(profile(300).starts_with("nsys profile -t cuda,nvtx -y 120 -d 30 ")) << profile(300);
+  EXPECT_TRUE(profile(84).starts_with("nsys profile -t cuda,nvtx -y 8 -d 30 ")) << profile(84);
+  EXPECT_NE(profile(84).find("from second 8 on"), std::string::npos) << profile(84);
 }
 
 TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {

@@ -22,7 +22,8 @@ TEST(RuleGpuStarvedComm, NamesGpusThatSpinInCollectives) {
   const auto found = exchanging(100, 250, 2e9).findings("gpu.starved_comm");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 waited for each other for 120 s of 5 min: busy, but at the power of waiting GPUs, "
+            "The job's GPUs on node n2 waited for each other for 120 s of 5 min: they were busy, but at the power of "
+            "waiting GPUs, "
             "while 1.84 GiB/s left the node (otherwise 9.44 MiB/s).");
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
 }
@@ -42,7 +43,10 @@ TEST(RuleGpuStarvedComm, NeedsSomebodyToWaitFor) {
   EXPECT_TRUE(exchanging(3, 100, 2e9, 1).findings("gpu.starved_comm").empty()) << "one GPU, one node";
   GpuTraining several = exchanging(3, 100, 2e9, 1);
   several.node.begin.emplace_back("env.SLURM_JOB_NUM_NODES", "2");
-  EXPECT_EQ(several.findings("gpu.starved_comm").size(), 1U);
+  const auto found = several.findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.starts_with("The job's GPU on node n2 waited for those of other nodes for "))
+      << found[0].sentence;
 }
 
 TEST(RuleGpuStarvedComm, CountsAPortAndItsInterfaceOnceAndTellsNvlinkFromTheFabric) {

@@ -14,10 +14,11 @@ TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
   const auto found = training.findings("gpu.starved_input");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 waited for data: they worked 60.2 % of the time, and while they were idle, the job "
-            "used 7.82 of its 8 cpus.");
+            "The job's GPUs on node n2 waited for data that the program prepares on the 8 cpus that it may use: they "
+            "worked 60.2 % of the time, and while they were idle, the job used 7.82 of these cpus.");
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
+  EXPECT_TRUE(found[0].impact.at_most) << "a part of it may be no wait for data";
   EXPECT_EQ(found[0].evidence.at(1).metric, "job.cpu_time");
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("#SBATCH --cpus-per-task=16")) << found[0].remedy.user[0];
   EXPECT_TRUE(starving(7.9, 1.2, 0.01).findings("gpu.starved_io").empty());
@@ -39,6 +40,22 @@ TEST(RuleGpuStarvedInput, AsksForNoMoreCpusThanANodeHas) {
   EXPECT_TRUE(asked("0-63", "4", "16").starts_with("top ")) << "the node has no more";
 }
 
+TEST(RuleGpuStarvedInput, AdvisesMoreCpusWithoutSlurmToo) {
+  const auto advice = [](const char* online) {
+    GpuTraining training = starving(0.99, 0.98, 0.01, 1);
+    training.node.begin = {{"job.cpus_allowed", "0"}, {"cpu.online", online}};
+    const auto found = training.findings("gpu.starved_input");
+    EXPECT_EQ(found.size(), 1U);
+    EXPECT_NE(found.at(0).sentence.find("The job's GPU on node n2 waited for data that the program prepares on the "
+                                        "only cpu that it may use: it worked "),
+              std::string::npos)
+        << found.at(0).sentence;
+    return found.at(0).remedy.advice.at(0);
+  };
+  EXPECT_EQ(advice("0-1"), "Run the job on 2 cpus instead of 1: all were in use while the GPUs were idle.");
+  EXPECT_TRUE(advice("0").starts_with("Decode ")) << "the node has no more";
+}
+
 GpuTraining one_process(double bytes) {
   GpuTraining training = starving(1.1, 1.05, 0.01);
   training.node.counter("net.tx_bytes", "eth0", then(bytes, 10e6), "node");
@@ -51,6 +68,8 @@ TEST(RuleGpuStarvedInput, AdvisesDataLoadersToPyTorchOnly) {
     EXPECT_EQ(line.find("DataLoader"), std::string::npos) << line;
     EXPECT_EQ(line.find("non_blocking"), std::string::npos) << line;
   }
+  EXPECT_EQ(other.remedy.advice.at(0),
+            "Prepare the data in 7 processes or threads: the job's other cpus were not full.");
   GpuTraining torch = one_process(1e6);
   torch.node.begin.emplace_back("job.libraries", "torch");
   EXPECT_EQ(torch.findings("gpu.starved_input").at(0).remedy.advice.size(), 2U);
@@ -64,6 +83,8 @@ TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].evidence.at(1).metric, "process.cpu_time");
+  EXPECT_TRUE(found[0].sentence.ends_with(" of its 8: the program may prepare its data on 1 cpu."))
+      << found[0].sentence;
   EXPECT_NE(found[0].remedy.advice.at(0).find("DataLoader(num_workers=7,"), std::string::npos);
 }
 
@@ -91,7 +112,7 @@ TEST(RuleGpuStarvedInput, ShowsGpusThatAreNeverFullBecauseAllWaitsAreShort) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
-  EXPECT_TRUE(found[0].sentence.starts_with("The job's GPUs on n2 worked 2")) << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.starts_with("The job's GPUs on node n2 worked 2")) << found[0].sentence;
   EXPECT_TRUE(found_at(97).empty());
   EXPECT_TRUE(found_at(4).empty()) << "it hardly works: gpu.allocated_unused";
 }

@@ -12,9 +12,10 @@ using R = RuleRecording;
 TEST(RuleGpuStarvedIo, NamesStorageWhereCpusAreFree) {
   const auto found = starving(0.6, 0.2, 0.8).findings("gpu.starved_io");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 waited for storage: they worked 60.2 % of the time, and while they were idle, tasks "
-            "waited for io 79.2 % of the time.");
+  EXPECT_EQ(
+      found[0].sentence,
+      "The job's GPUs on node n2 waited for storage: they worked 60.2 % of the time, and while they were idle, tasks "
+      "waited for io 79.2 % of the time.");
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 0.8, 0.1);
   EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_input").empty());
 }

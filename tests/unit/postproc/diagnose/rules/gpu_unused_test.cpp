@@ -20,7 +20,7 @@ TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
   const auto found = with_idle_gpu(1).findings("gpu.allocated_unused");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job never used 1 of its 2 GPUs on n2: gpu1 (0000:81:00.0) was at most 0 % busy within 5 min.");
+            "The job never used 1 of its 2 GPUs on node n2: gpu1 (0000:81:00.0) was 0 % busy within 5 min.");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_EQ(found[0].remedy.user.at(0),
             "#SBATCH --gpus=1   # as many as the job used; in place of --gres=gpu and other lines for GPUs");
@@ -32,7 +32,23 @@ TEST(RuleGpuUnused, AsksWhetherThereIsCudaWhereNoneWasUsed) {
   const auto found = with_idle_gpu().findings("gpu.allocated_unused");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances.size(), 2U);
-  EXPECT_FALSE(found[0].remedy.advice.empty());
+  EXPECT_TRUE(found[0].sentence.starts_with("The job never used any of its 2 GPUs on node n2: ")) << found[0].sentence;
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("nvidia-smi -L ")) << found[0].remedy.user.at(0);
+  EXPECT_EQ(found[0].remedy.advice.size(), 1U);
+}
+
+TEST(RuleGpuUnused, TellsTheOnlyGpuWithOneStrength) {
+  GpuTraining never(1);
+  never.set("gpu.utilization", R::always(0)).set("gpu.memory_used", R::always(0.5e9));
+  const Finding unused = never.findings("gpu.allocated_unused").at(0);
+  EXPECT_EQ(unused.sentence,
+            "The job never used its only GPU on node n2: gpu0 (0000:80:00.0) was 0 % busy within 5 min.");
+  EXPECT_TRUE(unused.impact.how.ends_with("without one it may start earlier")) << unused.impact.how;
+  GpuTraining hardly(1);
+  hardly.set("gpu.utilization", [](double second) { return second < 10 ? 4.0 : 0.0; });
+  hardly.set("gpu.memory_used", R::always(0.5e9));
+  EXPECT_EQ(hardly.findings("gpu.allocated_unused").at(0).sentence,
+            "The job hardly used its only GPU on node n2: gpu0 (0000:80:00.0) was at most 4 % busy within 5 min.");
 }
 
 TEST(RuleGpuUnused, IsSilentWhereNobodyAskedForTheGpuWhereNothingRanAndOnParts) {
@@ -63,7 +79,7 @@ TEST(RuleGpuImbalance, NamesTheLeastAndTheMostLoaded) {
   const auto found = uneven.findings("gpu.imbalance");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on n2 had unequal load: gpu0 (0000:80:00.0) was busy 33.5 % of the time, gpu1 "
+            "The job's GPUs on node n2 had unequal load: gpu0 (0000:80:00.0) was busy 33.5 % of the time, gpu1 "
             "(0000:81:00.0) 92.9 %.");
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"gpu0", "gpu1"}));
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 33, 3);

@@ -39,7 +39,8 @@ TEST(RuleIbLinkDegraded, NamesARateThatFellAndAPortThatWentDown) {
   EXPECT_EQ(fell[0].remedy.admin.at(0).substr(0, 22), "mlxlink -d mlx5_0 -p 1");
   const auto down = of(with_port("ACTIVE", "200 Gb/sec (4X HDR)"), with_port("DOWN", "10 Gb/sec (4X SDR)"));
   ASSERT_EQ(down.size(), 1U);
-  EXPECT_NE(down[0].sentence.find("and DOWN at its end"), std::string::npos) << down[0].sentence;
+  EXPECT_TRUE(down[0].sentence.ends_with("and DOWN at its end; when that changed is not known.")) << down[0].sentence;
+  EXPECT_EQ(down[0].runner_up.why_not, "a port without a cable: it would have been down from the start");
 }
 
 TEST(RuleIbLinkDegraded, TellsWhenTheLinkFailed) {
@@ -52,6 +53,8 @@ TEST(RuleIbLinkDegraded, TellsWhenTheLinkFailed) {
   EXPECT_EQ(found[0].sentence, "The link of mlx5_0:1 on n2 fell from 200 to 100 Gb/s while the recording ran.");
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 40, 0.2);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 50, 0.2);
+  node.end = with_port("DOWN", "10 Gb/sec (4X SDR)");
+  EXPECT_TRUE(node.findings("ib.link_degraded").at(0).sentence.ends_with("and DOWN at its end."));
 }
 
 TEST(RuleIbLinkDegraded, NamesALinkOfOneLane) {

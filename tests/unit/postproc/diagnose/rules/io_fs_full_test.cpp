@@ -84,9 +84,22 @@ TEST(RuleFileSystemFull, NamesTheOtherFileSystemWithTheMostRoom) {
   EXPECT_TRUE(
       advice().starts_with("Write to another file system, such as that of /home, which had at least 5 GiB left:"))
       << advice();
+  add("/", 90 * kGiB);  // where users cannot write
   add("/scratch", 40.9 * kGiB);
   EXPECT_NE(advice().find("that of /scratch, which had at least 40 GiB left"), std::string::npos) << advice();
   EXPECT_TRUE(of(R::always(0)).at(0).remedy.advice.at(0).starts_with("Write to another file system: set TMPDIR"));
+}
+
+TEST(RuleFileSystemFull, LooksForFilesThatAreLargeForTheFileSystem) {
+  const auto look = [](double size) {
+    R node;
+    node.gauge("fs.total", "/tmp", R::always(size), "node").gauge("fs.available", "/tmp", R::always(0), "node");
+    node.gauge("fs.files_free", "/tmp", R::always(1e5), "node");
+    return node.findings("io.fs_full").at(0).remedy.user.at(1);
+  };
+  EXPECT_NE(look(600.0 * 1024 * 1024).find(" -size +1M "), std::string::npos) << look(600.0 * 1024 * 1024);
+  EXPECT_NE(look(20 * kGiB).find(" -size +20M "), std::string::npos) << look(20 * kGiB);
+  EXPECT_NE(look(1000 * kGiB).find(" -size +100M "), std::string::npos) << look(1000 * kGiB);
 }
 
 TEST(RuleFileSystemFull, CountsFilesToo) {

@@ -50,6 +50,15 @@ TEST(RuleReclaimThrash, FindsFilesThatWereDroppedAndReadAgain) {
   EXPECT_TRUE(of_step.advice.at(0).starts_with("The limit of 4G is that of step_0, ")) << of_step.advice.at(0);
 }
 
+TEST(RuleReclaimThrash, AdvisesTwiceASmallLimit) {
+  R node = job_with(R::event(0, kPages), R::event(0, kPages), R::event(0.02e9, 0.6e9));
+  const double limit = 136.0 * 1024 * 1024;
+  node.gauge("group.memory", "job", R::always(limit)).gauge("group.memory_limit", "job", R::always(limit));
+  EXPECT_EQ(node.findings("mem.reclaim_thrash").at(0).remedy.advice.at(0),
+            "Raise the memory limit where it was set for the job, for example to 320M: at least twice 136M, toward "
+            "which cached files count.");
+}
+
 TEST(RuleReclaimThrash, FindsAJobThatReadsMoreThanFitsFromItsBeginToItsEnd) {
   const auto found = job_with(R::always(kPages), R::always(kPages), R::always(0.6e9)).findings("mem.reclaim_thrash");
   ASSERT_EQ(found.size(), 1U);

@@ -31,8 +31,8 @@ TEST(RuleRdmaRetries, NamesThePortTheIntervalTheReasonAndTheLoss) {
   const auto found = node.findings("rdma.retries");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "mlx5_0:1 of n2 repeated at least 2,970 RDMA requests in 15 s (usually 0/s): packets were lost on the path "
-            "and sent again.");
+            "The RDMA port mlx5_0:1 of node n2 repeated at least 2,970 RDMA requests in 15 s (usually 0/s): packets "
+            "were lost on the path and sent again.");
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"mlx5_0:1"});
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.6);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.3 * 15, 0.6);
