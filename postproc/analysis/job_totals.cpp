@@ -239,7 +239,8 @@ void put_cpu(const Node& node, JobTotals& totals) {
   }
 }
 
-/// The kernel counts cached files toward the limit of a control group, and drops them before it kills a process.
+/// The kernel counts cached files and its own memory for the processes (page tables, buffers of sockets) toward the
+/// limit of a control group; it drops the files before it kills a process. `peak`: without both.
 bool reached_with_cache(const Node& node, std::optional<double> limit, std::optional<double> peak) {
   constexpr double kNear = 0.95;
   if (!limit || !peak || *peak >= kNear * *limit) return false;
@@ -264,7 +265,7 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
   constexpr double kMebi = 1024.0 * 1024.0;
   const std::optional<double> total = positive(node.fact("memory.total"));
   std::optional<double> limit = node.highest("group.memory_limit", "job");
-  if (reached_with_cache(node, limit, totals.memory_peak)) {
+  if (!std::isnan(measured.cgroup_memory_peak) && reached_with_cache(node, limit, totals.memory_peak)) {
     totals.notes["memory_peak"] += "; " + std::string(kLimitReachedWithCache);
   }
   std::string from = "limit of the job's control group";

@@ -62,7 +62,8 @@ constexpr CausalLink kSingleLinks[] = {
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
     // How restless a clock is shows in the three seconds around each moment, so it seems to begin before its cause;
     // heat is read every 5 s.
-    {"cpu.thermal_throttle", "cpu.freq_oscillation", "", false, false, 8, 5},  // its sentence tells the lower clocks
+    // No words: the cause's sentence says that the cpus were slowed down.
+    {"cpu.thermal_throttle", "cpu.freq_oscillation", "", false, false, 8, 5},
     {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 4, 5},
     // The governor follows the load, which waits and interrupts change: section 5 of https://arxiv.org/abs/2510.26008
     {"irq.imbalance", "cpu.freq_oscillation", kClockOfInterrupts, false, false, 4, 5},

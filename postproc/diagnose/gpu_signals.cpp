@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -359,8 +360,11 @@ Meanwhile meanwhile(const RuleContext& context, const Standstill& still) {
   now.cpus_allowed = static_cast<double>(parse_cpu_list(context.snapshot_value("job.cpus_allowed")).size());
   for (const std::size_t channel : context.channels("process.cpu_time")) {
     const double used = mean_then(still, channel_rate(context, channel, 1e-9, "cpus").values);
-    if (!(used > now.busiest)) continue;
-    now.busiest = used;
+    if (!(used > now.busiest)) {
+      now.second = std::fmax(now.second, used);
+      continue;
+    }
+    now.second = std::exchange(now.busiest, used);
     now.process = context.telemetry.channels[channel].instance;
   }
   const auto wait = pressure_wait(context, Pressure::io_some);

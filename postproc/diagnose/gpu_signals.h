@@ -114,6 +114,7 @@ struct Meanwhile {
   double cpus = 0;          // used by the job
   double cpus_allowed = 0;  // that it has; 0: not known
   double busiest = 0;       // cpus, of its busiest process
+  double second = 0;        // cpus, of the next one; 0: no other was measured
   std::string process;
   double io_wait = 0;          // part of the time in which a task waited for storage; NaN: not measured
   std::string io_wait_metric;  // which counts that

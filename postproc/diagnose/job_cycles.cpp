@@ -108,9 +108,9 @@ bool WorkCycles::went_on() const {
 }
 
 std::string WorkCycles::words(std::string_view subject, double step_seconds) const {
-  return fmt::format("{} of {}, from burst to burst of its {} calls, took {}{}{}", counted(count, "cycle"), subject,
-                     calls, duration(step_seconds * took), slower() ? " instead of " : ", otherwise ",
-                     duration(step_seconds * count * usual));
+  return fmt::format("{} of {}, from burst to burst of its {} calls (sockets included), took {}{}{}",
+                     counted(count, "cycle"), subject, calls, duration(step_seconds * took),
+                     slower() ? " instead of " : ", otherwise ", duration(step_seconds * count * usual));
 }
 
 std::optional<WorkCycles> work_cycles(std::span<const WorkCourse> work, Interval at, std::size_t loading) {

@@ -34,8 +34,8 @@ struct WorkCycles {
   [[nodiscard]] bool slower() const;
   /// Whether they took as long as usual; neither where they differ by less than they vary.
   [[nodiscard]] bool went_on() const;
-  /// "3 cycles of the job, from burst to burst of its read calls, took 15.8 s instead of 13.8 s", or where they were no
-  /// slower "... took 13.7 s, otherwise 13.8 s".
+  /// "3 cycles of the job, from burst to burst of its read calls (sockets included), took 15.8 s instead of 13.8 s", or
+  /// where they were no slower "... took 13.7 s, otherwise 13.8 s".
   [[nodiscard]] std::string words(std::string_view subject, double step_seconds) const;
 };
 

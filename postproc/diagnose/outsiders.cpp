@@ -113,12 +113,14 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
     // It cannot have lost more than others took: the rest of the waiting is the job's own.
     cost.seconds = std::min({lost, length, excess * length});
-    cost.how = share_of_time
-                   ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
-                                 number(lost), number(length), wait.metric)
-                   : fmt::format("{} together waited {} s longer than usual for a cpu, shared by the {} that they use",
-                                 used_all.of_measured ? "the processes that were measured" : "the job's processes",
-                                 number(cost.wait->excess() * length), counted(width, "cpu"));
+    cost.how =
+        share_of_time
+            ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})", number(lost),
+                          number(length), wait.metric)
+            : fmt::format("{} together waited {} s more than usual for a cpu{}",
+                          used_all.of_measured ? "the processes that were measured" : "the job's processes",
+                          number(cost.wait->excess() * length),
+                          width > 1 ? fmt::format(", shared by the {} that they use", counted(width, "cpu")) : "");
     return cost;
   }
   cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");

@@ -40,6 +40,8 @@ struct RemedyLine {
   std::string_view needs;
   StepKind kind;
 };
+/// Advice where the user can leave the node out, and only administrators can repair it.
+inline constexpr const char* kShowAdministrators = "Show your administrators this report.";
 inline constexpr StepKind kOr = StepKind::alternative;
 inline constexpr StepKind kIf = StepKind::condition;
 

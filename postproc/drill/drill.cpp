@@ -37,7 +37,7 @@ std::optional<double> bytes_of(const fs::path& file) {
 }
 
 std::string times_of(const TimeSpan& span) {
-  return clock_time(span.begin_utc_ns) + " to " + clock_time(span.end_utc_ns);
+  return clock_span(span.begin_utc_ns, span.end_utc_ns, span.begin_utc_ns);
 }
 
 /// The finding that fits best, and its interval.
@@ -185,7 +185,7 @@ std::vector<DrillCheck> check_drill_report(const Report& report, const DrillTrut
                     there ? truth.node : fmt::format("{} instead of {}", listed(nodes), truth.node)});
   const bool overlaps = best.overlap >= kLeastOverlap;
   checks.push_back({"interval", overlaps ? DrillState::passed : missed(truth),
-                    fmt::format("{}; the disturbance lasted from {}; overlap of both {:.0f} %{}", times_of(best.span),
+                    fmt::format("{}; the disturbance: {}; overlap of both {:.0f} %{}", times_of(best.span),
                                 times_of(truth.span), 100 * best.overlap, overlaps ? "" : busy_words(truth))});
   return checks;
 }

@@ -333,6 +333,7 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (!finding.remedy.admin.empty() && concerns_admins(finding, settings)) {
       finding.remedy.admin = {std::string(kAdminsWereTold)};
+      std::erase(finding.remedy.advice, kShowAdministrators);
     }
   }
   return report;
@@ -341,6 +342,7 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
 /// The administrators read their steps above the report.
 Report with_steps_above(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
+    std::erase(finding.remedy.advice, kShowAdministrators);
     if (concerns_admins(finding, settings) && !is_hardware_fault(finding))
       finding.remedy.admin = {std::string(kStepsAreAbove)};
   }

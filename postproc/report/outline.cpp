@@ -230,6 +230,7 @@ Table evidence_table(const Finding& finding, const Report& report) {
     channel.course = course_of(one, report);
     const std::string by = one.detectors.empty() ? "" : listed(names_of(one.detectors), 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
+    const std::int64_t known = report.job.begin_utc_ns == 0 ? one.span.begin_utc_ns : report.job.begin_utc_ns;
     // A mean against the rest of the job needs no word.
     const bool usual = timed && (one.feature == "mean" || one.feature == "total");
     const auto whole = larger(one.observed, one.expected);
@@ -242,8 +243,7 @@ Table evidence_table(const Finding& finding, const Report& report) {
                      one.expected, whole)
              : Cell{},
          cell(usual || one.feature == "value" ? "" : one.feature, " (", ")"), cell(by, ", found by "),
-         cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",
-              ", ")});
+         cell(timed ? clock_span(one.span.begin_utc_ns, one.span.end_utc_ns, known) : "whole job", ", ")});
   }
   return table;
 }

@@ -92,8 +92,10 @@ struct JobTotals {
   bool operator==(const JobTotals&) const = default;
 };
 
-/// In the note of `memory_peak` where the job's control group reached its limit only together with cached files.
-inline constexpr std::string_view kLimitReachedWithCache = "with cached files, the limit was reached";
+/// In the note of `memory_peak` where the job's control group reached its limit only together with memory that this
+/// peak leaves out.
+inline constexpr std::string_view kLimitReachedWithCache =
+    "with cached files and memory of the kernel, the limit was reached";
 
 /// Every number of the totals, with its names.
 struct TotalsNumber {

@@ -202,8 +202,9 @@ std::vector<Finding> check(const RuleContext& context) {
       may, number(allowed), number(owned), context.telemetry.node, number(ready), allowed > 1 ? "busiest " : "", may,
       100 * busy_share);
   finding.runner_up = {
-      "", fmt::format("too many threads: the cpu mask kept them off {} of {} cpus of the job, and limits it first",
-                      number(owned - allowed), number(owned))};
+      "",
+      fmt::format("too many threads: the cpu mask is the first limit, as it keeps them off {} of {} cpus of the job",
+                  number(owned - allowed), number(owned))};
   return {finding};
 }
 
@@ -228,8 +229,8 @@ const RegisteredRule kRule{{
         {"export SRUN_CPUS_PER_TASK={cpus_per_task}   # for each srun: since Slurm 22.05 it does not inherit sbatch -c",
          {"srun --cpus-per-task={cpus_per_task}   # for this srun alone", kOr},
          {"srun --cpu-bind=none   # if a launcher binds by itself", "job", kIf},
-         {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: {owned_cpus} cpus or more "
-          "are good; with fewer, this shell has the narrow mask, else the command that starts the job sets it",
+         {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job. Fewer than {owned_cpus} "
+          "cpus: this shell has the narrow mask; {owned_cpus} or more: it was set later, by a launcher or the program",
           "!job"},
          {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_AFFINITY   # they bind the threads of this job", "binds_threads"}},
     .advice = {{"Start the job without taskset, numactl or another launcher that binds it, or from a shell that may "

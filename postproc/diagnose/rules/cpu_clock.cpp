@@ -40,7 +40,8 @@ std::vector<Finding> check_source(const RuleContext& context) {
   constexpr std::array<std::string_view, 4> kSlow = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"};
   if (std::find(kSlow.begin(), kSlow.end(), source) == kSlow.end()) return {};
   Finding finding = of_setting(context, "kernel.clocksource", source);
-  finding.impact.how = "not known: how often the job reads the clock was not measured";
+  finding.impact.how =
+      "not known: how often the job reads the clock was not measured (tracers, profilers and loggers read it most)";
   finding.sentence = fmt::format(
       "{} uses the clock source {} (available: {}): each reading of the clock needs a system call and a device access.",
       context.telemetry.node, source, context.snapshot_value("kernel.clocksources"));
@@ -226,8 +227,6 @@ const RegisteredRule kSource{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {"cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on each node"},
-    .advice =
-        {"Tell the administrators; programs that read the clock often (tracers, profilers, loggers) suffer most."},
     .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel rejected tsc",
                      {"scontrol reboot ASAP nextstate=RESUME {nodes}   # changes the node: Slurm reboots it after its "
                       "jobs; if the slow clock source returns: firmware and microcode updates",

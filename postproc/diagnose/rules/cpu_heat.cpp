@@ -279,7 +279,7 @@ std::vector<Finding> check_cooling(const RuleContext& context) {
   finding.sentence = fmt::format(
       "The kernel's cooling devices slowed the cpus of {} down for {} of {} ({} % of the run){}.",
       context.telemetry.node, duration(context.seconds(steps)), duration(job_seconds(context)), number(100 * share),
-      is_lowered && !finding.impact.seconds  // a known cost tells the clock that was measured
+      is_lowered && !finding.impact.how.starts_with("at the same load")  // else the cost tells the measured clock
           ? fmt::format("; it allowed them {} instead of {}", quantity(lowered->inside, "Hz"),
                         quantity(lowered->outside, "Hz"))
           : "");
@@ -322,6 +322,7 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
+    .advice = {{kShowAdministrators, "job"}},
     .admin_remedy = {"ipmitool sdr type Temperature   # on {node}: inlet, heat sink",
                      "ipmitool sdr type Fan   # on {node}",
                      {"scontrol update nodename={nodes} state=drain reason=heat   # changes the state in Slurm: no new "

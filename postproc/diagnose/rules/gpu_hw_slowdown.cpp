@@ -41,6 +41,7 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {{"min_seconds", 3, "s", "least uninterrupted time; a change of state sets the bit for a moment"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
+    .advice = {{kShowAdministrators, "job"}},
     .admin_remedy = {"ipmitool sel list   # on {node}: look for entries about power or the power brake",
                      "ipmitool sdr type 'Power Supply'   # on {node}",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",

@@ -14,6 +14,8 @@
 namespace reveal::rule::gpu_starved_input {
 namespace {
 
+constexpr double kOneThread = 1.5;  // cpus: with less, a process has no second full thread
+
 /// Returns the cpus of each task; nothing if the job has several and their cpus are not known.
 std::optional<double> cpus_of_task(const RuleContext& context, double cpus_allowed) {
   if (const auto each = parse_int(context.snapshot_value("env.SLURM_CPUS_PER_TASK"))) return static_cast<double>(*each);
@@ -62,26 +64,26 @@ std::vector<Finding> check_input(const RuleContext& context) {
   }
   if (!full && own && *own >= 3) values["workers"] = fmt::format("{:.0f}", *own - 1);
   Finding finding = standstill_finding(context, *still, values);
+  const std::string cpus = counted(std::round(now.cpus_allowed), "cpu");
   if (full) {
     finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
-    const double cpus = std::round(now.cpus_allowed);
     finding.sentence = fmt::format(
-        "{} waited for data that the program prepares on the {} that it may use: {} worked {} % of the time, and while "
-        "{} {} idle, the job used {} of {}.",
-        gpus.subject, cpus == 1 ? "only cpu" : counted(cpus, "cpu"), gpus.they, number(still->use), gpus.they,
-        gpus.were, number(now.cpus), cpus == 1 ? "this cpu" : "these cpus");
+        "{} waited for data: {} worked {} % of the time, and while {} {} idle, the job used {} of the {} that it may "
+        "use.",
+        gpus.subject, gpus.they, number(still->use), gpus.they, gpus.were, number(now.cpus), cpus);
   } else {
     // It may be a phase of the job's that needs no GPU.
     finding.severity = Severity::notice;
     finding.confidence = Confidence::possible;
     finding.evidence.push_back(
         fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
-    const std::string of_its = now.cpus_allowed > 0 ? fmt::format(" of its {:.0f}", now.cpus_allowed) : "";
+    const bool one_thread = now.busiest < kOneThread && now.second < context.threshold("min_full");
     finding.sentence = fmt::format(
         "{} worked {} % of the time between {} first and {} last work; while {} {} idle, {} used {}, and the whole job "
-        "{}{}: the program may prepare its data on 1 cpu.",
+        "{}{}{}.",
         gpus.subject, number(still->use), gpus.their, gpus.their, gpus.they, gpus.were, context.rank_name(now.process),
-        counted(now.busiest, "cpu"), number(now.cpus), of_its);
+        counted(now.busiest, "cpu"), number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "",
+        one_thread ? ": one thread may prepare its data" : "");
   }
   finding.runner_up = {"gpu.starved_io",
                        std::isnan(now.io_wait)
@@ -117,7 +119,8 @@ const RegisteredRule kRule{{
                     {"export SRUN_CPUS_PER_TASK={more_cpus}   # since Slurm 22.05 srun does not inherit it", "job"},
                     "top -b -H -n 1 -u \"$USER\" | head -30   # on {node}, in the next run: the threads that use the "
                     "job's cpus"},
-    .advice = {{"Run the job on {more_cpus} cpus instead of {own_cpus}: all were in use while the GPUs were idle.",
+    .advice = {{"Run the job on {more_cpus} cpus instead of {own_cpus}: the job nearly filled its cpus while the GPUs "
+                "were idle.",
                 "!job"},
                {"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
                 "prefetch_factor=4), and tensor.to(device, non_blocking=True).",

@@ -49,6 +49,7 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {kMinShare, kSevereShare, {"min_seconds", 3, "s", "least time with that reason"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is cool again", "job"}},
+    .advice = {{kShowAdministrators, "job"}},
     .admin_remedy = {{"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons", "nvidia"},
                      {"amd-smi metric -g {gpu} --temperature --clock   # on {node}, under load", "amd"},
                      {"xpu-smi stats -d {gpu}   # on {node}, under load: temperatures and frequency", "intel"},

@@ -108,20 +108,19 @@ const RegisteredRule kUnused{{
     .user_remedy =
         {{"#SBATCH --gpus={used}   # as many as the job used; in place of --gres=gpu and other lines for GPUs", "used"},
          {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch", kOr},
-         {"nvidia-smi -L   # inside the job, in its container if it has one: lists the GPUs that it can use",
+         {"nvidia-smi -L   # inside the job, in its container if it has one: lists the GPUs that it can see",
           "none_used,nvidia"},
-         {"amd-smi list   # inside the job, in its container if it has one: lists the GPUs that it can use",
+         {"amd-smi list   # inside the job, in its container if it has one: lists the GPUs that it can see",
           "none_used,amd"},
-         {"xpu-smi discovery   # inside the job, in its container if it has one: lists the GPUs that it can use",
+         {"xpu-smi discovery   # inside the job, in its container if it has one: lists the GPUs that it can see",
           "none_used,intel"},
          {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment: must print True",
           "none_used,torch"}},
     .advice =
-        {{"If nvidia-smi -L lists no GPU in the job's container, start the container with its GPUs: apptainer exec "
-          "--nv (for docker run, --gpus).",
+        {{"If nvidia-smi -L lists no GPU in the container, start it with the GPUs: apptainer exec --nv, or docker run "
+          "--gpus all.",
           "none_used,nvidia", kIf},
-         {"If amd-smi list shows no GPU in the job's container, start the container with its GPUs: apptainer exec "
-          "--rocm.",
+         {"If amd-smi list shows no GPU in the container, start it with the GPUs: apptainer exec --rocm.",
           "none_used,amd", kIf}},
     .verify = {.expected = "gpu.utilization of each GPU is above 0"},
     .sources = {"https://github.com/PrincetonUniversity/jobstats",

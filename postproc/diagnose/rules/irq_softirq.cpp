@@ -288,8 +288,8 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # bit masks of the cpus for each queue's packets (0: the cpu "
          "of its interrupt); a single bit is bad: write several",
-         {"systemctl enable --now irqbalance   # changes {node}, also after a boot: starts irqbalance, which spreads "
-          "interrupts over the cpus, where it does not run",
+         {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if irqbalance does not run: starts "
+          "it, and it spreads interrupts over the cpus",
           "!irqbalance", kIf},
          "Give the interface more queues (ethtool -l, ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "

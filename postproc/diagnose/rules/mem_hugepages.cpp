@@ -95,10 +95,10 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy =
         {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on {node}: huge pages that are free"},
-    .advice = {"Ignore this if memory did not run short.",
-               {"Use the huge pages: a program maps them with MAP_HUGETLB; glibc 2.35 does so for malloc with "
-                "GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in /proc/meminfo).",
-                kOr}},
+    .advice = {{"If memory ran short, use the huge pages: a program maps them with MAP_HUGETLB; glibc 2.35 does so for "
+                "malloc with GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in "
+                "/proc/meminfo).",
+                kIf}},
     .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # changes the node until its "
                      "next boot: frees them; only if no service needs them (DPDK, SPDK, virtual machines, DAOS)",
                      "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # which settings reserve them "

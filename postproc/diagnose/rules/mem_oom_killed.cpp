@@ -112,7 +112,7 @@ std::vector<Finding> of_groups(const RuleContext& context) {
   finding.instances = {group};
   finding.confidence = Confidence::certain;
   finding.runner_up = {"mem.leak_oom_risk",
-                       "why so much memory was used is not known; a steady growth would have a finding of its own"};
+                       "why so much memory was used is not known; a leak is looked for by its own rule"};
   return {finding};
 }
 

@@ -80,10 +80,10 @@ std::vector<Finding> check(const RuleContext& context) {
   if (stepped) {
     describe_step(context, step, finding);
   } else {
-    describe_error(context, alone, error, offset, finding);
+    describe_error(context, alone && !(offset > most), error, offset, finding);
   }
   finding.runner_up = {"cpu.clocksource_not_tsc",
-                       "a clock that is slow to read: another fault, which has a finding of its own"};
+                       "a clock that is slow to read: another fault, which would have a finding of its own"};
   return {finding};
 }
 

@@ -220,6 +220,7 @@ const RegisteredRule kErrors{{
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "avoid_node"}},
+    .advice = {{kShowAdministrators, "avoid_node"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
     .verify = {.command = "grep . /sys/bus/pci/devices/*/aer_dev_correctable",

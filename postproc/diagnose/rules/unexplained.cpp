@@ -125,8 +125,8 @@ std::vector<Finding> check(const RuleContext& context) {
     } else if (const auto pace = work_that_went_on(context, {episode.begin, episode.end});
                pace && !waited_longer(context, {episode.begin, episode.end}, all).value_or(false)) {
       finding.severity = Severity::info;
-      finding.impact.how =
-          fmt::format("none seen: the {} calls of {} moved as much as usual", pace->calls, context.watched());
+      finding.impact.how = fmt::format("none seen: the {} calls (sockets included) of {} moved as much as usual",
+                                       pace->calls, context.watched());
     }
     const bool phase = is_phase(context, episode, all);
     if (phase) {

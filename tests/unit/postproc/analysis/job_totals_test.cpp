@@ -110,7 +110,7 @@ TEST(JobTotals, PreferTheControlGroupAndItsLimit) {
   EXPECT_EQ(totals.notes.at("memory_limit"), "limit of the job's control group");
 }
 
-TEST(JobTotals, TellThatTheLimitWasReachedWithCachedFilesOnly) {
+TEST(JobTotals, TellThatTheLimitWasReachedOnlyWithMemoryThatThePeakLeavesOut) {
   const auto note = [](double memory, double with_cache) {
     return Recording()
         .add("cgroup.memory_anon", "", memory)
@@ -119,9 +119,13 @@ TEST(JobTotals, TellThatTheLimitWasReachedWithCachedFilesOnly) {
         .totals()
         .notes.at("memory_peak");
   };
-  EXPECT_TRUE(note(300, 4090).ends_with("; with cached files, the limit was reached")) << note(300, 4090);
+  EXPECT_TRUE(note(300, 4090).ends_with("; with cached files and memory of the kernel, the limit was reached"))
+      << note(300, 4090);
   EXPECT_EQ(note(300, 2000).find("limit"), std::string::npos);
   EXPECT_EQ(note(4000, 4090).find("limit"), std::string::npos) << "the memory that is shown reached it";
+  Recording processes;
+  processes.add("process.rss", "rank0", 300).add("group.memory_limit", "job", 4096).add("group.memory", "job", 4090);
+  EXPECT_EQ(processes.totals().notes.at("memory_peak").find("limit"), std::string::npos) << "mapped files are in it";
 }
 
 TEST(JobTotals, KnowWhatWasAskedOfSlurm) {

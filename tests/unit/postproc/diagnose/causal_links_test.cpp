@@ -98,6 +98,16 @@ TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
   EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::critical);
 }
 
+TEST(CausalLinks, LetNoUpperBoundReplaceAnEstimate) {
+  Finding starved = seen("gpu.starved_io", 12, 28, Severity::warning, 14);
+  starved.impact.at_most = true;
+  const auto known = linked({seen("io.slow_reads", 10, 30, Severity::warning, 3), starved});
+  EXPECT_EQ(with_id(known, "io.slow_reads").impact.seconds, 3);
+  const auto unknown = linked({seen("io.slow_reads", 10, 30, Severity::warning), starved});
+  EXPECT_EQ(with_id(unknown, "io.slow_reads").impact.seconds, 14);
+  EXPECT_TRUE(with_id(unknown, "io.slow_reads").impact.at_most);
+}
+
 TEST(CausalLinks, AllowForTheTimeBetweenReadingsOfHeat) {
   const Finding heat = seen("cpu.thermal_throttle", 20, 50);
   EXPECT_EQ(cause_of({heat, seen("cpu.freq_oscillation", 16, 25)}, "cpu.freq_oscillation"), "cpu.thermal_throttle");

@@ -70,7 +70,7 @@ TEST(JobCycles, TellsTheTimeByWhichTheyTookLonger) {
   EXPECT_NEAR(cycles->lost(), 30, 2);
   EXPECT_TRUE(cycles->slower());
   EXPECT_EQ(cycles->words("the job", 0.1),
-            "4 cycles of the job, from burst to burst of its read calls, took 19 s instead of 16 s");
+            "4 cycles of the job, from burst to burst of its read calls (sockets included), took 19 s instead of 16 s");
 }
 
 TEST(JobCycles, AreAllThatTheIntervalTouches) {
@@ -195,15 +195,18 @@ Impact impact_of_estimate(const R& recording, double seconds, bool at_most) {
 TEST(JobCycles, AreTheCostOfLostSegmentsOfWhichAsManyArrived) {
   const Impact impact = impact_of(reading(job(0.2)));
   EXPECT_NEAR(impact.seconds.value_or(0), 3, 0.2);
-  EXPECT_EQ(impact.how.find("4 cycles of the recording, from burst to burst of its read calls, took "), 0U)
+  EXPECT_EQ(
+      impact.how.find("4 cycles of the recording, from burst to burst of its read calls (sockets included), took "), 0U)
       << impact.how;
 }
 
 TEST(JobCycles, ShowThatNothingWasLost) {
   const Impact impact = impact_of(reading(job(0)));
   EXPECT_FALSE(impact.seconds.has_value());
-  EXPECT_EQ(impact.how,
-            "none seen: 5 cycles of the recording, from burst to burst of its read calls, took 20 s, otherwise 20 s");
+  EXPECT_EQ(
+      impact.how,
+      "none seen: 5 cycles of the recording, from burst to burst of its read calls (sockets included), took 20 s, "
+      "otherwise 20 s");
 }
 
 TEST(JobCycles, LeaveTheFallOfSegmentsWhereTheyVaryByMore) {

@@ -219,8 +219,25 @@ TEST(RuleOutsider, RatesTheWaitingOfMeasuredProcessesByTheirOwnCpus) {
   const auto passing = event.findings("cpu.outsider");
   ASSERT_EQ(passing.size(), 1U);
   EXPECT_NEAR(passing[0].impact.seconds.value_or(0), 0.5 * 15 / 16, 0.06);
-  EXPECT_NE(passing[0].impact.how.find("of the processes that were measured"), std::string::npos)
+  EXPECT_TRUE(passing[0].impact.how.starts_with("the processes that were measured together waited 7."))
       << passing[0].impact.how;
+  EXPECT_NE(passing[0].impact.how.find(" s more than usual for a cpu, shared by the 15."), std::string::npos)
+      << passing[0].impact.how;
+}
+
+TEST(RuleOutsider, SharesTheWaitingOfAJobOfOneCpuByNoCpus) {
+  RuleRecording node;
+  node.counter("cpu.user", "job_cpus", RuleRecording::event(0.9e9, 1.9e9))
+      .counter("cpu.nice", "job_cpus", RuleRecording::always(0))
+      .counter("cpu.system", "job_cpus", RuleRecording::always(0))
+      .gauge("job.cpu_allowed", "job_cpus", RuleRecording::always(1))
+      .counter("job.cpu_time", "", RuleRecording::always(0.9e9))
+      .counter("job.wait_time", "", RuleRecording::event(0, 0.5e9));
+  const auto found = node.findings("cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].impact.how.starts_with("the job's processes together waited ") &&
+              found[0].impact.how.ends_with(" s more than usual for a cpu"))
+      << found[0].impact.how;
 }
 
 TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
@@ -667,7 +684,7 @@ TEST(RuleUnexplained, OnlyMentionsWhatTookNoWorkFromTheJob) {
   const auto same = found(5e6, 5e6);
   ASSERT_EQ(same.size(), 1U);
   EXPECT_EQ(same[0].severity, Severity::info);
-  EXPECT_TRUE(same[0].impact.how.starts_with("none seen: the read calls of ")) << same[0].impact.how;
+  EXPECT_TRUE(same[0].impact.how.starts_with("none seen: the read calls (sockets included) of ")) << same[0].impact.how;
   const auto few = found(5e3, 5e3);
   ASSERT_EQ(few.size(), 1U);
   EXPECT_EQ(few[0].severity, Severity::notice) << "it may be a log that is written whatever the job does";

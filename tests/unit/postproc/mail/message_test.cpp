@@ -214,6 +214,12 @@ TEST(MailMessage, SendsNobodyToAdministratorsWhoHaveAMail) {
             std::string::npos);
   EXPECT_NE(compose_mail(report, site(), to_admins()).text.find("  for you      the job needs no change\n"),
             std::string::npos);
+  report.findings[0].remedy.user = {"#SBATCH --exclude=n01"};
+  report.findings[0].remedy.advice = {kShowAdministrators};
+  EXPECT_EQ(compose_mail(report, site(), context).text.find(kShowAdministrators), std::string::npos);
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).text.find(kShowAdministrators), std::string::npos);
+  context.admins_notified = false;
+  EXPECT_NE(compose_mail(report, site(), context).text.find(kShowAdministrators), std::string::npos);
 }
 
 TEST(MailMessage, ShowsCommandsAsBlocksAndTheStepsOfAdministratorsOnce) {

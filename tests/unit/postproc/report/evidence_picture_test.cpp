@@ -64,6 +64,16 @@ TEST(EvidencePicture, HasDatesWhereItGoesBeyondMidnight) {
   EXPECT_EQ(picture->band, "2025-11-21 10:32:05 to 11:32:05 UTC");
 }
 
+TEST(EvidencePicture, HasOneTimeWhereItIsShorterThanASecond) {
+  Report report = samples::outsider(1);
+  report.timeline[0].values.assign(5, 0.5);
+  report.timeline[0].step_seconds = 0.1;
+  const auto picture = evidence_picture(report);
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(picture->begin, "10:32:05 UTC");
+  EXPECT_EQ(picture->end, "10:32:05 UTC");
+}
+
 TEST(EvidencePicture, LeavesOutWhatIsNotKnown) {
   Report report = samples::outsider(1);
   report.job.begin_utc_ns = 0;

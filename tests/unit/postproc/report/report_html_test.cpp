@@ -33,6 +33,13 @@ TEST(ReportHtml, HasColumnsOfGpusWhereTheJobHasThem) {
   EXPECT_NE(page.find("16 % of 4 GPUs"), std::string::npos);
 }
 
+TEST(ReportHtml, TellsAMomentOfEvidenceAsOneTime) {
+  Report report = samples::outsider(2);
+  TimeSpan& span = report.findings[0].evidence[0].span;
+  span.end_utc_ns = span.begin_utc_ns;
+  EXPECT_NE(render_html(report).find("<td data-label=\"When\">10:33:07 UTC</td>"), std::string::npos);
+}
+
 TEST(ReportHtml, FetchesNothing) {
   for (const samples::Sample& sample : samples::all()) {
     const std::string page = without_embedded(render_html(sample.report));

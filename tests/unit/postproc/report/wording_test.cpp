@@ -54,7 +54,7 @@ TEST(Wording, SaysThatMemoryIsWithoutCachedFilesWhereTheseReachedTheLimit) {
   totals.memory_limit = 136.0 * 1024 * 1024;
   totals.notes["memory_peak"] = "the job's control group, page cache not counted";
   EXPECT_EQ(used(totals), std::vector<std::string>{"memory 20 MiB of 136 MiB"});
-  totals.notes["memory_peak"] += "; with cached files, the limit was reached, on n01";
+  totals.notes["memory_peak"] += "; " + std::string(kLimitReachedWithCache) + ", on n01";
   EXPECT_EQ(used(totals), std::vector<std::string>{"memory 20 MiB of 136 MiB (without cached files)"});
 }
 

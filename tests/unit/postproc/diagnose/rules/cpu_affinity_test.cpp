@@ -28,7 +28,13 @@ R one_thread_per_core(double ready) {
 
 TEST(RuleAffinity, LeavesOneThreadOnEachCoreAlone) {
   R node = one_thread_per_core(5);
-  EXPECT_EQ(node.findings("cpu.affinity_too_narrow").size(), 1U);
+  const auto found = node.findings("cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with("; the busiest cpu that they may use was full for 100 % of the time."))
+      << found[0].sentence;
+  EXPECT_NE(found[0].remedy.user.at(0).find(" Fewer than 8 cpus: this shell has the narrow mask; 8 or more: "),
+            std::string::npos)
+      << found[0].remedy.user[0];
   node.begin.emplace_back("cpu_threads.0", "0,4 1,5 2,6 3,7");
   EXPECT_TRUE(node.findings("cpu.affinity_too_narrow").empty());
   R crowd = one_thread_per_core(8);

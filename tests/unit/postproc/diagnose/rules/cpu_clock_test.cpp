@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::cpu_clock_test {
@@ -19,6 +20,7 @@ TEST(RuleClockSource, NamesAClockThatOnlyTheKernelCanRead) {
       of("cpu.clocksource_not_tsc", {{"kernel.clocksource", "hpet"}, {"kernel.clocksources", "hpet acpi_pm"}});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("uses the clock source hpet (available: hpet acpi_pm)"), std::string::npos);
+  EXPECT_TRUE(only_admins_act(found[0].remedy));
   for (const char* good : {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"}) {
     EXPECT_TRUE(of("cpu.clocksource_not_tsc", {{"kernel.clocksource", good}}).empty()) << good;
   }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::cpu_heat_test {
@@ -69,6 +70,23 @@ TEST(RuleHeat, TellsTheAllowedClockWhereTheCostIsNotKnown) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_TRUE(found[0].sentence.ends_with("; it allowed them 1.2 GHz instead of 3.5 GHz.")) << found[0].sentence;
+}
+
+TEST(RuleHeat, TellsTheAllowedClockWhereTheCostIsThatOfTheWork) {
+  R node = cooled(2);
+  node.counter("process.read_by_calls", "rank0", R::event(5e6, 1e6));
+  const auto found = node.findings("cpu.thermal_throttle");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].impact.how.starts_with("the read calls ")) << found[0].impact.how;
+  EXPECT_TRUE(found[0].sentence.ends_with("; it allowed them 1.2 GHz instead of 3.5 GHz.")) << found[0].sentence;
+}
+
+TEST(RuleHeat, IsForTheAdministratorsToRepair) {
+  R node = cooled(2);
+  EXPECT_TRUE(only_admins_act(node.findings("cpu.thermal_throttle").at(0).remedy));
+  node.begin = {{"env.SLURM_JOB_ID", "4711"}};
+  EXPECT_EQ(node.findings("cpu.thermal_throttle").at(0).remedy.advice, std::vector<std::string>{kShowAdministrators})
+      << "the user can leave the node out, and has to tell them";
 }
 
 TEST(RuleHeat, IsSilentWhereTheKernelDidNotCool) {

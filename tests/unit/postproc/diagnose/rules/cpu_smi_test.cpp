@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::cpu_smi_test {
@@ -24,6 +25,7 @@ TEST(RuleSmi, CountsTheInterruptsOfOneCpuNotOfAll) {
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_EQ(found[0].runner_up.id, "cpu.os_jitter");
   EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << "nobody measured how many are usual here";
+  EXPECT_TRUE(only_admins_act(found[0].remedy));
 }
 
 TEST(RuleSmi, PointsAtMemoryErrorsWhereThereWereSome) {

@@ -11,6 +11,7 @@ using R = RuleRecording;
 
 TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
   GpuTraining brake;
+  brake.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
   brake.set("gpu.reason_hw_slowdown", R::event(0, 1), 0).set("gpu.reason_power_brake", R::event(0, 1), 0);
   const auto found = brake.findings("gpu.hw_slowdown");
   ASSERT_EQ(found.size(), 1U);
@@ -18,6 +19,7 @@ TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
             "The hardware of gpu0 (0000:80:00.0) on n2 slowed itself down for 12 s of the 4 min 23 s it worked, "
             "because an external signal activated its power brake.");
   EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].remedy.advice, std::vector<std::string>{kShowAdministrators});
 
   GpuTraining heat;
   heat.set("gpu.reason_hw_slowdown", R::event(0, 1)).set("gpu.reason_hw_thermal", R::event(0, 1));

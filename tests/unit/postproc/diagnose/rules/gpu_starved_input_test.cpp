@@ -14,8 +14,8 @@ TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
   const auto found = training.findings("gpu.starved_input");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence,
-            "The job's GPUs on node n2 waited for data that the program prepares on the 8 cpus that it may use: they "
-            "worked 60.2 % of the time, and while they were idle, the job used 7.82 of these cpus.");
+            "The job's GPUs on node n2 waited for data: they worked 60.2 % of the time, and while they were idle, the "
+            "job used 7.82 of the 8 cpus that it may use.");
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
   EXPECT_TRUE(found[0].impact.at_most) << "a part of it may be no wait for data";
@@ -46,18 +46,18 @@ TEST(RuleGpuStarvedInput, AdvisesMoreCpusWithoutSlurmToo) {
     training.node.begin = {{"job.cpus_allowed", "0"}, {"cpu.online", online}};
     const auto found = training.findings("gpu.starved_input");
     EXPECT_EQ(found.size(), 1U);
-    EXPECT_NE(found.at(0).sentence.find("The job's GPU on node n2 waited for data that the program prepares on the "
-                                        "only cpu that it may use: it worked "),
-              std::string::npos)
+    EXPECT_TRUE(found.at(0).sentence.starts_with("The job's GPU on node n2 waited for data: it worked "))
         << found.at(0).sentence;
+    EXPECT_TRUE(found.at(0).sentence.ends_with(" of the 1 cpu that it may use.")) << found.at(0).sentence;
     return found.at(0).remedy.advice.at(0);
   };
-  EXPECT_EQ(advice("0-1"), "Run the job on 2 cpus instead of 1: all were in use while the GPUs were idle.");
+  EXPECT_EQ(advice("0-1"),
+            "Run the job on 2 cpus instead of 1: the job nearly filled its cpus while the GPUs were idle.");
   EXPECT_TRUE(advice("0").starts_with("Decode ")) << "the node has no more";
 }
 
-GpuTraining one_process(double bytes) {
-  GpuTraining training = starving(1.1, 1.05, 0.01);
+GpuTraining one_process(double bytes, double busiest = 1.05) {
+  GpuTraining training = starving(busiest + 0.05, busiest, 0.01);
   training.node.counter("net.tx_bytes", "eth0", then(bytes, 10e6), "node");
   return training;
 }
@@ -83,9 +83,17 @@ TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].evidence.at(1).metric, "process.cpu_time");
-  EXPECT_TRUE(found[0].sentence.ends_with(" of its 8: the program may prepare its data on 1 cpu."))
-      << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.ends_with(" of its 8 cpus: one thread may prepare its data.")) << found[0].sentence;
   EXPECT_NE(found[0].remedy.advice.at(0).find("DataLoader(num_workers=7,"), std::string::npos);
+}
+
+TEST(RuleGpuStarvedInput, SpeaksOfOneThreadOnlyWhereOneProcessFillsOneCpu) {
+  const std::string four_cpus = one_process(1e6, 4).findings("gpu.starved_input").at(0).sentence;
+  EXPECT_TRUE(four_cpus.ends_with(" of its 8 cpus.")) << four_cpus;
+  GpuTraining ranks = one_process(1e6);
+  ranks.node.counter("process.cpu_time", "rank1", R::always(1e9));
+  const std::string two_ranks = ranks.findings("gpu.starved_input").at(0).sentence;
+  EXPECT_TRUE(two_ranks.ends_with(" of its 8 cpus.")) << two_ranks;
 }
 
 TEST(RuleGpuStarvedInput, LeavesAProcessAloneThatPollsForAnotherNode) {

@@ -10,6 +10,7 @@ using R = RuleRecording;
 
 TEST(RuleGpuThermal, NamesTheHotGpuAndWhatItLost) {
   GpuTraining hot;
+  hot.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
   hot.set("gpu.reason_sw_thermal", R::event(0, 1), 1).set("gpu.sm_clock", R::event(1600e6, 1200e6), 1);
   const auto found = hot.findings("gpu.thermal_throttle");
   ASSERT_EQ(found.size(), 1U);
@@ -22,6 +23,7 @@ TEST(RuleGpuThermal, NamesTheHotGpuAndWhatItLost) {
   EXPECT_TRUE(found[0].impact.at_most) << "work that waits for memory does not follow the clock";
   EXPECT_EQ(found[0].remedy.admin.at(0),
             "nvidia-smi -i 0000:81:00.0 -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons");
+  EXPECT_EQ(found[0].remedy.advice, std::vector<std::string>{kShowAdministrators});
 }
 
 TEST(RuleGpuThermal, IsAWarningWhereItLasts) {

@@ -34,7 +34,23 @@ TEST(RuleGpuUnused, AsksWhetherThereIsCudaWhereNoneWasUsed) {
   EXPECT_EQ(found[0].instances.size(), 2U);
   EXPECT_TRUE(found[0].sentence.starts_with("The job never used any of its 2 GPUs on node n2: ")) << found[0].sentence;
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("nvidia-smi -L ")) << found[0].remedy.user.at(0);
-  EXPECT_EQ(found[0].remedy.advice.size(), 1U);
+  EXPECT_EQ(found[0].remedy.advice,
+            std::vector<std::string>{"If nvidia-smi -L lists no GPU in the container, start it with the GPUs: "
+                                     "apptainer exec --nv, or docker run --gpus all."});
+}
+
+TEST(RuleGpuUnused, NamesTheToolOfTheMaker) {
+  const auto remedy = [](const char* vendor) {
+    GpuTraining idle = with_idle_gpu();
+    idle.fact("vendor", vendor);
+    return idle.findings("gpu.allocated_unused").at(0).remedy;
+  };
+  const Remedy amd = remedy("AMD");
+  EXPECT_TRUE(amd.user.at(0).starts_with("amd-smi list   # inside the job, ")) << amd.user.at(0);
+  EXPECT_TRUE(amd.advice.at(0).ends_with(" apptainer exec --rocm.")) << amd.advice.at(0);
+  const Remedy intel = remedy("Intel");
+  EXPECT_TRUE(intel.user.at(0).starts_with("xpu-smi discovery   # inside the job, ")) << intel.user.at(0);
+  EXPECT_TRUE(intel.advice.empty());
 }
 
 TEST(RuleGpuUnused, TellsTheOnlyGpuWithOneStrength) {

@@ -29,6 +29,20 @@ TEST(RuleHugePages, SaysHowMuchMemoryNobodyCanHave) {
   EXPECT_NE(found[0].remedy.admin.at(1).find("hugepages-1048576kB"), std::string::npos);
 }
 
+TEST(RuleHugePages, NamesEachSizeAndWhenToUseThem) {
+  R node;
+  node.gauge("hugepages.free", "2048kB", R::always(4 * kGiB), "node");
+  node.gauge("hugepages.free", "1048576kB", R::always(16 * kGiB), "node");
+  node.begin = {{"memory.total", "137438953472"}};
+  const auto found = node.findings("mem.hugepages_reserved_idle");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find(" reserved as huge pages of 1 GiB and 2 MiB and not used"), std::string::npos)
+      << found[0].sentence;
+  ASSERT_EQ(found[0].remedy.advice.size(), 1U);
+  EXPECT_TRUE(found[0].remedy.advice[0].starts_with("If memory ran short, use the huge pages: "))
+      << found[0].remedy.advice[0];
+}
+
 TEST(RuleHugePages, IsSilentOnPagesThatAreUsedPromisedOrFew) {
   EXPECT_TRUE(of(0).empty());
   EXPECT_TRUE(of(16 * kGiB, 16 * kGiB).empty());

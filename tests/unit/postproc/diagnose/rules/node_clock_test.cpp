@@ -31,6 +31,7 @@ TEST(RuleClockDrift, NamesAClockThatIsKnownToBeWrong) {
   const auto found = of("yes", "20000000", "-35000000");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("is 35 ms off"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(of("no", "16000000000", "35000000").at(0).sentence, found[0].sentence) << "the known error, not the bound";
 }
 
 std::vector<Finding> after(const std::vector<std::string>& steps, const char* nodes = "4") {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::numa_migration_test {
@@ -160,6 +161,7 @@ TEST(RuleBalancingChurn, FindsFaultsWithoutBenefitAndTheSystemTimeTheyTake) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 / 1.2 * 40, 1);
   EXPECT_NE(found[0].sentence.find("95 % of the pages were already on the right node"), std::string::npos)
       << found[0].sentence;
+  EXPECT_TRUE(only_admins_act(found[0].remedy));
 }
 
 TEST(RuleBalancingChurn, FindsPagesThatAreMovedToAndFro) {

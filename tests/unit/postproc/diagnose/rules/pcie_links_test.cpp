@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::pcie_links_test {
@@ -47,6 +48,7 @@ TEST(RulePcieTraining, NamesLanesAndSpeedThatAreMissing) {
   EXPECT_EQ(found[0].evidence.size(), 2U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"0000:81:00.0"});
   EXPECT_NE(found[0].remedy.admin.at(0).find("lspci -vv -s 0000:81:00.0"), std::string::npos);
+  EXPECT_TRUE(only_admins_act(found[0].remedy));
 }
 
 TEST(RulePcieTraining, IsSilentOnWhatIsWholeAsleepOrNarrowByDesign) {
@@ -92,6 +94,16 @@ TEST(RulePcieErrors, WarnsOfOneThatWasNotCorrected) {
     EXPECT_NE(found[0].sentence.find("1 uncorrected PCI Express error while the job ran"), std::string::npos)
         << found[0].sentence;
   }
+}
+
+TEST(RulePcieErrors, TellsTheUserToReportACardThatJobsHadBetterAvoid) {
+  const auto remedy = [](const char* key, const char* after) {
+    R node = node_that_counted(key, "4", after);
+    node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
+    return node.findings("pcie.errors").at(0).remedy;
+  };
+  EXPECT_EQ(remedy("fatal", "5").advice, std::vector<std::string>{kShowAdministrators});
+  EXPECT_TRUE(only_admins_act(remedy("port_link_errors", "64"))) << "all were corrected";
 }
 
 TEST(RulePcieErrors, IsSilentOnOldOrFewErrors) {

@@ -172,6 +172,8 @@ TEST(RuleStackSyncBound, BoundsTheCostByTheTimeInWhichTheGpuHasNoWork) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 240, 1);
   EXPECT_NE(found[0].sentence.find("rank0 on n2 waited for its GPU 19"), std::string::npos)
       << "a call of the runtime is no second one of the driver: " << found[0].sentence;
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("nsys profile -t cuda,osrt -y 120 -d 30 "))
+      << found[0].remedy.user.at(0);
 }
 
 TEST(RuleStackSyncBound, SaysInWhichPartOfTheTimeTheCallsWereMeasured) {
