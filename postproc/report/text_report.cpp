@@ -409,7 +409,8 @@ void print(Page& page, const Section& section, Section::Id& above, const Report&
     return;
   }
   if (section.id == episodes || section.id == not_checked || section.id == happened) page.heading(section.heading);
-  const bool follows = above == compared || above == each_node || above == locality;
+  const bool follows =
+      above == compared || above == each_node || above == locality || (above == totals && section.id == each_node);
   const bool separate = section.id == each_node || section.id == locality || section.id == measured ||
                         (section.id == totals && above != job);
   if (section.id == compared || (separate && !follows)) page.blank();

@@ -303,7 +303,7 @@ TEST(ReportText, HoldsTwoFindingsOnOnePage) {
   const Report report = samples::outsider(2);
   ASSERT_EQ(report.findings.size(), 2U);
   const std::string page = render_text(report, {.directory = report.directory});
-  EXPECT_LE(lines_of(page).size(), 47U) << page;
+  EXPECT_LE(lines_of(page).size(), 48U) << page;
 }
 
 TEST(ReportText, DrawsTheCourseOfEvidenceWhereTheLineHasRoom) {
