@@ -683,7 +683,8 @@ Section measured_section(const Report& report) {
   add(parts, "not measured", lines_of(gaps(report)), RowKind::list, kInFull);
   add(parts, "muted", lines_of(muted_lines(report)), RowKind::list);
   add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::list);
-  add(parts, "checked", checked_line(report), RowKind::prose, kPage);
+  // Without a finding it says what "no problem" covers.
+  if (shown_findings(report).empty()) add(parts, "checked", checked_line(report), RowKind::prose, kPage);
   add(parts, "read faster", lines_of(faster_lines(report)), RowKind::list, kInFull);
   add(parts, "own cost", own_cost(report));
   add(parts, "privileges",

@@ -176,7 +176,7 @@ const RegisteredRule kRule{{
     .order = 300,
     .look_alikes =
         "cpu.affinity_too_narrow,a job that something slowed down,one thread on each core,a whole node,page cache",
-    .proof = Proof::guest,
+    .proof = Proof::real,
     .thresholds = {{"max_share", 0.5, "ratio", "largest used part of the request that is reported"},
                    {"min_seconds", 600, "s", "shortest run"},
                    {"min_memory", 4, "GB", "least unused memory"},

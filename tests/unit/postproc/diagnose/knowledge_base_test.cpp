@@ -131,6 +131,7 @@ constexpr const char* kWords = " =\"'";
 constexpr Trials kTrials[] = {{Proof::real, "tests/lab", "scenario_table.py", kQuotes},
                               {Proof::real, "tests/integration", "stack_rules_test.py", kQuotes},
                               {Proof::real, "tests/integration", "stack_test.py", kQuotes},
+                              {Proof::real, "tests/integration/slurm", "requests.bats", kQuotes},
                               {Proof::real, "bench", "gpu_machine.py", kQuotes},
                               {Proof::guest, "tests/guest", "*.sh", kWords},
                               {Proof::recorded, "bench", "gpu_machine.py", kQuotes},
