@@ -165,6 +165,11 @@ std::uint64_t own_offset(std::uint64_t address) {
   return 0;
 }
 
+std::uint64_t offset_of_private_function() {
+  static const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
+  return offset;
+}
+
 /// Throws Unavailable.
 template <typename Value>
 Descriptor create_array(std::size_t places) {
@@ -384,6 +389,24 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
   return static_cast<std::size_t>(first - points.begin());
 }
 
+void CallCounters::load_programs(bool timed) {
+  if (!loaded_.insert(timed).second) return;
+  for (const StackFunction& function : stack_functions()) static_cast<void>(programs_of(shape_of(function, timed)));
+}
+
+CallCounters::Attached CallCounters::prepare(bool timed) {
+  if (broker_) {
+    const CallBroker::Linked linked = broker_->prepare(timed);
+    Attached attached{.links = {}, .error = linked.error};
+    if (linked.error == 0) attached.links.add(*broker_, linked.link);
+    return attached;
+  }
+  load_programs(timed);
+  const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const Point point{.offset = offset_of_private_function()};
+  return attach(self.get(), ::getpid(), kEntryOnly, std::span(&point, 1));
+}
+
 std::vector<CallCounters::Attached> CallCounters::attach(int file, pid_t pid, std::span<const Function> functions) {
   if (broker_) return attach_by_broker(file, pid, functions);
   std::vector<Attached> all(functions.size());
@@ -449,6 +472,7 @@ std::vector<CallCounters::Attached> CallCounters::attach_by_broker(int file, pid
 std::string CallCounters::try_way(Way way) {
   way_ = way;
   programs_.clear();
+  loaded_.clear();
   if (way == Way::single) {
     const auto type = number_in("/sys/bus/event_source/devices/uprobe/type");
     if (!type) return "this kernel has no uprobes";
@@ -460,17 +484,14 @@ std::string CallCounters::try_way(Way way) {
   double recorded_ns = 0;
   if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
   costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
-  // Loaded now, no rank waits for it: some twenty milliseconds of processor time. One that is refused, or that only
-  // processes need which are not timed, is loaded when functions are attached.
-  const bool timed = kernel_times_safely();
-  for (const StackFunction& function : stack_functions()) {
-    if (problem.empty()) static_cast<void>(programs_of(shape_of(function, timed)));
-  }
+  // Loaded now, no rank waits for it: some twenty milliseconds of processor time. Those that only processes need which
+  // are not timed are loaded by prepare().
+  if (problem.empty()) load_programs(kernel_times_safely());
   return problem;
 }
 
 std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
-  const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
+  const std::uint64_t offset = offset_of_private_function();
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!self || offset == 0) return "the collector's own program cannot be read";
   // Not measured in the main thread: some kernels count only calls of that thread (fixed in Linux 6.10).

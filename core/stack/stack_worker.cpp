@@ -48,6 +48,9 @@ constexpr std::int64_t kPauseAfterLook = 100;        // times the processor time
 constexpr double kLeastCostNs = 300;                 // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRoundMs = 10'000;     // without progress
 constexpr std::int64_t kLongestSilenceMs = 150'000;  // without a request: the longest interval of a site is a minute
+// ns after a link in which no grace period of RCU passes, for it takes a tick at least: see CallCounters::prepare().
+constexpr std::int64_t kKernelRemembers = 1'000'000;
+constexpr std::string_view kReplaced = "its code in memory is not known to be that of its file";
 
 struct Wanted {
   std::string instance;
@@ -88,6 +91,16 @@ struct Tracked {
   std::map<FileKey, std::map<std::uint64_t, std::size_t>> places;        // functions that are attached, by offset
   std::vector<Links> links;
   std::vector<std::uint64_t> calls_before;  // by function, when the budget was last looked at
+};
+
+/// A library of a process, of which this part is mapped as code.
+struct MappedLibrary {
+  Tracked& tracked;
+  int file;
+  const Mapping& mapping;
+  const LibraryFunctions& functions;
+  std::map<std::uint64_t, std::size_t>& attached;  // those of its functions that are, by offset
+  bool shown;                                      // the kernel shows the memory of the process
 };
 
 std::vector<Rests> resting_order() {
@@ -264,6 +277,7 @@ class StackWatch {
       break;                       // the others would be refused, too
     }
     keep_budget(wanted);
+    detach(std::exchange(prepared_, {}));
   }
 
   /// Attaching and detaching are slow in the kernel, and a node has many processes: a long round does not hang.
@@ -375,23 +389,18 @@ class StackWatch {
       ledger_.untimed_process();
     }
     // A file may be mapped as code in several parts, and these may overlap.
-    std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
-    const auto is_open = [&](const LibraryFunctions::Place& place) {
-      return has_place(mapping, place.offset) && !attached.contains(place.offset) && !is_left_out(place.function);
-    };
-    const auto is_replaced = [&](std::size_t function) {
-      return std::any_of(library.places.begin(), library.places.end(), [&](const LibraryFunctions::Place& place) {
-        if (place.function != function || !is_open(place)) return false;
-        goes_on();  // code that was not read before may lie on a slow server
-        return !is_as_in_file(tracked.process.pid, file, mapping, place);
-      });
-    };
+    const MappedLibrary mapped{.tracked = tracked,
+                               .file = file,
+                               .mapping = mapping,
+                               .functions = library,
+                               .attached = tracked.places[{mapping.device, mapping.inode}],
+                               .shown = shows_memory(tracked.process.pid, mapping.begin)};
     std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
       FunctionPoints points{.function = function, .all = {}};
       for (const LibraryFunctions::Place& place : library.places) {
-        if (place.function != function || !is_open(place)) continue;
+        if (place.function != function || !is_open(mapped, place)) continue;
         points.all.push_back({.offset = place.offset,
                               .index = tracked.number * functions_.size() + function,
                               .counter = place.counter,
@@ -402,45 +411,86 @@ class StackWatch {
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       wanted.push_back(std::move(points));
     }
-    // Code that the program replaces once it is compared is not noticed, so functions are compared just before they are
-    // attached, and only the first one before the kernel waits. If the kernel only tells which pages were written to,
-    // all are compared first: to attach one writes to its page.
-    const bool late = shows_memory(tracked.process.pid, mapping.begin);
-    std::size_t count = late ? 1 : wanted.size();
-    for (std::span<FunctionPoints> rest = wanted; !rest.empty(); count = counters_.asks_broker() ? rest.size() : 1) {
-      std::vector<FunctionPoints> now;
-      now.reserve(count);
-      for (FunctionPoints& each : rest.first(count)) {
-        if (!is_replaced(each.function)) {
-          now.push_back(std::move(each));
-          continue;
-        }
-        if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::ended;
-        ledger_.failed(each.function, "its code in memory is not known to be that of its file");
-      }
-      rest = rest.subspan(count);
-      const Found found = attach_together(tracked, file, now, attached);
+    // One by one, so that each is compared just before it is attached. If the kernel only tells which pages were
+    // written to, all are compared first: to attach one writes to its page.
+    const std::size_t together = mapped.shown && !counters_.asks_broker() ? 1 : wanted.size();
+    for (std::span<const FunctionPoints> rest = wanted; !rest.empty(); rest = rest.subspan(together)) {
+      const Found found = attach_together(mapped, rest.first(together));
       if (found != Found::all) return found;
     }
     return Found::all;
   }
 
-  /// `attached`: the places in the file that are.
-  Found attach_together(Tracked& tracked, int file, std::span<const FunctionPoints> wanted,
-                        std::map<std::uint64_t, std::size_t>& attached) {
-    if (wanted.empty()) return Found::all;
-    std::vector<CallCounters::Function> functions;
-    functions.reserve(wanted.size());
-    for (const FunctionPoints& each : wanted) {
-      functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
-    }
+  [[nodiscard]] bool is_open(const MappedLibrary& library, const LibraryFunctions::Place& place) const {
+    return has_place(library.mapping, place.offset) && !library.attached.contains(place.offset) &&
+           !is_left_out(place.function);
+  }
+
+  /// Before it counts as attached.
+  [[nodiscard]] bool is_replaced(const MappedLibrary& library, std::size_t function) {
+    const std::vector<LibraryFunctions::Place>& places = library.functions.places;
+    return std::any_of(places.begin(), places.end(), [&](const LibraryFunctions::Place& place) {
+      if (place.function != function || !is_open(library, place)) return false;
+      goes_on();  // code that was not read before may lie on a slow server
+      return !is_as_in_file(library.tracked.process.pid, library.file, library.mapping, place);
+    });
+  }
+
+  /// False: the process has ended, so that nothing of its code could be read.
+  [[nodiscard]] bool tell_replaced(const Tracked& tracked, std::span<const std::size_t> functions) {
+    if (functions.empty()) return true;
+    if (start_of(tracked.process.pid) != tracked.process.start_ticks) return false;
+    for (const std::size_t function : functions) ledger_.failed(function, kReplaced);
+    return true;
+  }
+
+  /// What takes long happens here, not between a comparison and its link.
+  void prepare(bool timed) {
+    if (loaded_.contains(timed) && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers) return;
+    CallCounters::Attached attached = counters_.prepare(timed);
+    goes_on();
+    if (attached.error != 0) return;  // as at the broker's limits, by which it refuses the others, too
+    loaded_.insert(timed);
+    prepared_.push_back({.all = std::move(attached.links)});
+    linked_ns_ = read_clock(CLOCK_MONOTONIC);
+  }
+
+  /// The kernel compares nothing: it puts the breakpoint into whatever code is there, and removes it by writing the
+  /// byte of the file. A function that the program replaces in the fraction of a millisecond between the first
+  /// comparison and the link is broken, and its next call ends the process: to detach it does not mend it. One that is
+  /// replaced later loses its breakpoint, but gets it back, into the new code, when the program makes the page
+  /// read-only again (uprobe_mmap(); read in the source of the kernel, not tried). The second comparison can only
+  /// prevent that last step.
+  Found attach_together(const MappedLibrary& library, std::span<const FunctionPoints> wanted) {
+    Tracked& tracked = library.tracked;
     const std::int64_t cpu_begin = counters_.cpu_ns();
     const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
-    std::vector<CallCounters::Attached> links = counters_.attach(file, tracked.process.pid, functions);
+    prepare(tracked.timed);
+    std::vector<std::size_t> replaced;
+    std::vector<FunctionPoints> now;
+    now.reserve(wanted.size());
+    for (const FunctionPoints& each : wanted) {
+      if (is_replaced(library, each.function)) {
+        replaced.push_back(each.function);
+      } else {
+        now.push_back(each);
+      }
+    }
+    if (!tell_replaced(tracked, replaced)) return Found::ended;
+    if (now.empty()) return Found::all;
+    std::vector<CallCounters::Function> functions;
+    functions.reserve(now.size());
+    for (const FunctionPoints& each : now) {
+      functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
+    }
+    std::vector<CallCounters::Attached> links = counters_.attach(library.file, tracked.process.pid, functions);
     const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - begin;
-    const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(wanted.size());
-    for (const FunctionPoints& each : wanted) budget_.spend_on_turn(each.function, cpu_ns);
+    const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(now.size());
+    for (const FunctionPoints& each : now) budget_.spend_on_turn(each.function, cpu_ns);
     goes_on();
+    for (const CallCounters::Attached& each : links) {
+      if (each.error == 0) linked_ns_ = std::max(linked_ns_, each.since_ns);
+    }
     const bool ended = std::any_of(links.begin(), links.end(), [](const auto& each) { return each.error == ESRCH; });
     if (ended || start_of(tracked.process.pid) != tracked.process.start_ticks) {
       std::vector<Links> others(links.size());  // they may belong to another process by now
@@ -450,8 +500,10 @@ class StackWatch {
     }
     Found found = Found::all;
     std::size_t fresh = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const std::size_t function = wanted[i].function;
+    std::vector<Links> late;
+    replaced.clear();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const std::size_t function = now[i].function;
       if (links[i].error == EAGAIN) {  // the broker's limit of attaching
         found = Found::not_all_attached;
         continue;
@@ -460,11 +512,21 @@ class StackWatch {
         ledger_.failed(function, std::strerror(links[i].error));
         continue;
       }
-      for (const CallCounters::Point& point : wanted[i].all) attached.emplace(point.offset, function);
+      if (library.shown && is_replaced(library, function)) {
+        late.push_back({.function = function, .all = std::move(links[i].links)});
+        replaced.push_back(function);
+        continue;
+      }
+      for (const CallCounters::Point& point : now[i].all) library.attached.emplace(point.offset, function);
       tracked.links.push_back({.function = function, .all = std::move(links[i].links)});
       ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed, links[i].since_ns);
       if (!rested_.contains(function)) ++fresh;
     }
+    detach(std::move(late));
+    for (const std::size_t function : replaced) {
+      counters_.forget_calls(tracked.number * functions_.size() + function);
+    }
+    if (!tell_replaced(tracked, replaced)) found = Found::ended;
     if (fresh == 0) return found;
     tracked.attached += fresh;
     tracked.attaching_ns += elapsed;
@@ -566,6 +628,9 @@ class StackWatch {
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told
+  std::vector<Links> prepared_;   // of prepare(), until all is attached: to detach them takes long
+  std::int64_t linked_ns_ = 0;    // when the newest link was made
+  std::set<bool> loaded_;         // programs for functions that are timed, and for others
   std::jthread thread_;           // last: it uses everything above
 };
 

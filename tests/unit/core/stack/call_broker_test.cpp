@@ -22,11 +22,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +41,7 @@
 #include "core/pmu/perf_broker.h"
 #include "core/sampler/worker_process.h"
 #include "core/stack/call_counters.h"
+#include "core/stack/call_requests.h"
 #include "core/stack/call_server.h"
 #include "core/stack/elf_symbols.h"
 #include "core/stack/first_instruction.h"
@@ -50,6 +53,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request_socket.h"
+#include "tests/unit/core/replaced_code.h"
 #include "tests/unit/core/stack/hung_file_system.h"
 
 namespace reveal::tests::call_broker_test {
@@ -85,7 +89,8 @@ class Caller {
     child_ = fork_child([&] { return serve(user, kept); });
     EXPECT_NE(call(0), 0);  // it is ready
   }
-  ~Caller() { child_.kill(std::chrono::seconds(10)); }
+  ~Caller() { end(); }
+  void end() { child_.kill(std::chrono::seconds(10)); }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
@@ -100,6 +105,8 @@ class Caller {
     return byte;
   }
   void step() const { static_cast<void>(call(kStep)); }
+  /// The begin of the function, in its memory.
+  void replace() const { static_cast<void>(call(kReplace)); }
   /// From now on it is in a call, which does not return.
   void hang() const {
     EXPECT_EQ(::write(order_.write.get(), &kNever, sizeof kNever), static_cast<ssize_t>(sizeof kNever));
@@ -118,6 +125,7 @@ class Caller {
   using Backward = int (*)();
   static constexpr int kNever = -1;
   static constexpr int kStep = -2;
+  static constexpr int kReplace = -3;
 
   static void* symbol(const char* library, const char* name) {
     void* const opened = ::dlopen((std::string(STACK_DOUBLES) + '/' + library).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -143,6 +151,10 @@ class Caller {
     int times = 0;
     while (::read(order_.read.get(), &times, sizeof times) == sizeof times) {
       if (times == kStep) static_cast<void>(backward());
+      if (times == kReplace) {
+        static_cast<void>(
+            replace_code(reinterpret_cast<std::uintptr_t>(reduce), reinterpret_cast<std::uintptr_t>(backward)));
+      }
       if (times == kNever) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
       for (int i = 0; i < times; ++i) reduce(nullptr, nullptr, kElements, kFloat, 0, nullptr, nullptr);
       const unsigned char byte = *reinterpret_cast<const volatile unsigned char*>(reduce);
@@ -223,12 +235,76 @@ class CallRequests : public ::testing::Test {
     return place;
   }
 
+  /// A worker in a process of its own, which asks about the callers until `holds` is true of an answer, and ends with 0
+  /// then. Between it and the server are we: its requests pass `before`, and the answers to them `behind`.
+  [[nodiscard]] int status_of_worker(std::span<const Caller* const> callers,
+                                     const std::function<bool(const std::string&)>& holds,
+                                     const std::function<void(const CallQuestion&)>& before,
+                                     const std::function<void(const CallQuestion&, const CallAnswer&)>& behind) const {
+    RequestSockets between = make_request_sockets();
+    ChildProcess worker = fork_child([&] {
+      between.broker.close();
+      if (::dup2(between.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
+      between.sampler.close();
+      if (!query_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
+      std::string request = "calls\n";
+      for (std::size_t i = 0; i < callers.size(); ++i) {
+        request += "rank" + std::to_string(i) + ' ' + std::to_string(callers[i]->pid()) + ' ' +
+                   std::to_string(start_of(callers[i]->pid()).value_or(0)) + " 0\n";
+      }
+      for (int i = 0; i < 2000; ++i) {
+        if (holds(query_stack("", request))) return 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return 3;
+    });
+    between.sampler.close();
+    pass_on(between.broker.get(), before, behind);
+    between.broker.close();
+    return exit_status(worker.wait());
+  }
+
   std::string scope_, why_;
   Descriptor library_;
   std::uint64_t offset_ = 0;
   std::size_t index_ = 0;
   RequestSockets sockets_;
   ChildProcess server_;
+
+ private:
+  template <typename Body>
+  static bool receive(int socket, Body& body, MessageFiles& files) {
+    pollfd ready{socket, POLLIN, 0};
+    return ::poll(&ready, 1, 10'000) == 1 && Message<Body>(&body).receive(socket, files) == Message<Body>::Got::message;
+  }
+  template <typename Body>
+  static bool send(int socket, Body& body, const MessageFiles& files) {
+    const std::array<int, 2> numbers = {files[0].get(), files[1].get()};
+    const auto count = static_cast<std::size_t>(
+        std::count_if(files.begin(), files.end(), [](const Descriptor& file) { return static_cast<bool>(file); }));
+    return Message<Body>(&body).send(socket, std::span(numbers).first(count));
+  }
+  void pass_on(int worker, const std::function<void(const CallQuestion&)>& before,
+               const std::function<void(const CallQuestion&, const CallAnswer&)>& behind) const {
+    const int server = sockets_.sampler.get();
+    for (bool goes_on = true; goes_on;) {
+      CallQuestion question;
+      MessageFiles files;
+      if (!receive(worker, question, files)) return;
+      before(question);
+      if (!send(server, question, files)) return;
+      MessageFiles maps;
+      if (question.what == CallRequest::pending) {
+        PendingCalls calls;
+        goes_on = receive(server, calls, maps) && send(worker, calls, maps);
+      } else {
+        CallAnswer answer;
+        goes_on = receive(server, answer, maps);
+        if (goes_on) behind(question, answer);
+        goes_on = goes_on && send(worker, answer, maps);
+      }
+    }
+  }
 };
 
 #define SKIP_WITHOUT(broker) \
@@ -459,6 +535,44 @@ TEST_F(CallRequests, AreBounded) {
   EXPECT_EQ(linked.back().error, EAGAIN);
 }
 
+TEST_F(CallRequests, PrepareTheKernelByALinkOfTheServersOwn) {
+  const Caller caller;
+  take_in(caller);
+  serve({.links = 1});
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  const CallBroker::Linked prepared = asked->prepare(true);
+  EXPECT_EQ(prepared.error, 0);
+  EXPECT_FALSE(caller.probed());
+  EXPECT_EQ(asked->prepare(false).error, EMFILE) << "it counts for the limit";
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
+  asked->detach(std::span(&prepared.link, 1));
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+}
+
+// If it were charged at once, nothing would be left for what it prepares, however long the sampler waits.
+TEST_F(CallRequests, ChargePreparingWithTheAttachingThatFollows) {
+  const CallLimits nothing_left{.attaching = 1e-9, .attaching_later = 0};
+  const Caller caller;
+  take_in(caller);
+  serve(nothing_left);
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(asked->prepare(true).error, 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(asked->prepare(true).error, EAGAIN);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EAGAIN);
+  asked.reset();
+  sockets_.sampler.close();
+  server_.wait();
+  serve(nothing_left);
+  asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(asked->prepare(true).error, 0);
+  EXPECT_EQ(asked->prepare(true).error, EAGAIN) << "nothing followed the first one";
+}
+
 TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
   const Caller caller;
   take_in(caller);
@@ -554,6 +668,146 @@ TEST_F(CallRequests, GiveTurnsToAFunctionThatCostsTooMuch) {
   EXPECT_EQ(status, 0);
 }
 
+constexpr std::string_view kAllOfACaller =
+    "ncclAllReduce ncclReduce ncclCommInitRank ncclCommDestroy gloo.allreduce torch.backward c10d.work";
+
+/// The links of some process, and what became of them.
+struct LinksOfProcess {
+  std::set<std::uint64_t> made, detached;
+  [[nodiscard]] bool all_are_detached() const {
+    return std::includes(detached.begin(), detached.end(), made.begin(), made.end());
+  }
+  void look_at(const CallQuestion& question) {
+    if (question.what != CallRequest::detach) return;
+    detached.insert(question.links.begin(), question.links.begin() + static_cast<std::ptrdiff_t>(question.count));
+  }
+};
+
+#define EXPECT_WORKER_SUCCEEDED(status)                                         \
+  do {                                                                          \
+    const int ended_with = status;                                              \
+    if (ended_with == kSkipped) GTEST_SKIP() << "no calls can be counted here"; \
+    EXPECT_EQ(ended_with, 0);                                                   \
+  } while (false)
+
+// Functions are compared behind it, and attached at once.
+TEST_F(CallRequests, BeginWithTheKernelsWait) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  Pipe done = open_pipe();
+  const Caller caller;
+  take_in(caller);
+  serve();
+  std::vector<CallRequest> order;
+  LinksOfProcess own;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [&](const std::string& answer) {
+    if (!answer.starts_with("functions " + std::string(kAllOfACaller) + '\n')) return false;
+    done.write.close();
+    char byte = 0;
+    return ::read(done.read.get(), &byte, 1) == 1;
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (question.what != CallRequest::pending) order.push_back(question.what);
+    own.look_at(question);
+    if (!own.made.empty() && own.all_are_detached()) {
+      EXPECT_TRUE(write_all(done.write.get(), "."));
+    }
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+    if (question.what == CallRequest::prepare && answer.error == 0) own.made.insert(answer.link);
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  ASSERT_GE(order.size(), 3U);
+  EXPECT_EQ(order[0], CallRequest::open);
+  EXPECT_EQ(order[1], CallRequest::prepare);
+  EXPECT_EQ(order[2], CallRequest::attach);
+  EXPECT_LE(std::count(order.begin(), order.end(), CallRequest::prepare),
+            std::count(order.begin(), order.end(), CallRequest::attach));
+  const auto detached = std::find(order.begin(), order.end(), CallRequest::detach);
+  EXPECT_EQ(std::count(detached, order.end(), CallRequest::detach), order.end() - detached)
+      << "it takes long, so all is attached before";
+}
+
+// Neither the server nor the kernel compares.
+TEST_F(CallRequests, AreTakenBackWhereAFunctionIsReplacedMeanwhile) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  take_in(caller);
+  serve();
+  int replaced = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto is_about_it = [](const CallQuestion& question) {
+    const std::span<const AskedPoint> points = std::span(question.points).first(question.count);
+    return question.what == CallRequest::attach &&
+           std::any_of(points.begin(), points.end(), [](const AskedPoint& each) {
+             return each.point.index % stack_functions().size() == number_of("ncclAllReduce");
+           });
+  };
+  const auto holds = [](const std::string& answer) {
+    return answer.starts_with("functions ncclReduce ncclCommInitRank ncclCommDestroy ") &&
+           answer.find(
+               "note ncclAllReduce is not measured: its code in memory is not known to be that of its file\n") !=
+               std::string::npos;
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (!is_about_it(question)) return;
+    EXPECT_FALSE(caller.probed());
+    caller.replace();
+    ++replaced;
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& /*answer*/) {
+    if (is_about_it(question)) {
+      EXPECT_TRUE(caller.probed()) << "the breakpoint is in the new code";
+    }
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  EXPECT_EQ(replaced, 1);
+  EXPECT_FALSE(caller.probed());
+}
+
+// The number of the process may be another one's by then.
+TEST_F(CallRequests, LeaveNothingOfAProcessThatEndsMeanwhile) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  enum class Ends : bool { before_it_is_attached_to, behind };
+  for (const Ends ends : {Ends::before_it_is_attached_to, Ends::behind}) {
+    Caller caller;
+    const Caller other;
+    take_in(caller);
+    take_in(other);
+    serve();
+    LinksOfProcess links;
+    std::vector<int> errors;
+    const std::array<const Caller*, 2> callers = {&caller, &other};
+    const pid_t pid = caller.pid();
+    const auto is_about_it = [pid](const CallQuestion& question) {
+      return question.what == CallRequest::attach && question.pid == pid;
+    };
+    const auto holds = [](const std::string& answer) {
+      return answer.starts_with("functions " + std::string(kAllOfACaller) + '\n') &&
+             answer.find("is not measured") == std::string::npos;
+    };
+    const auto before = [&](const CallQuestion& question) {
+      links.look_at(question);
+      if (is_about_it(question) && ends == Ends::before_it_is_attached_to) caller.end();
+    };
+    const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+      if (!is_about_it(question)) return;
+      if (ends == Ends::behind) caller.end();
+      errors.push_back(answer.error);
+      for (std::size_t i = 0; i < question.count; ++i) {
+        if (answer.error == 0 && answer.errors[i] == 0) links.made.insert(answer.link + i);
+      }
+    };
+    EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+    EXPECT_EQ(errors, std::vector<int>{ends == Ends::behind ? 0 : ESRCH}) << "and its other libraries are left alone";
+    EXPECT_EQ(links.made.empty(), ends == Ends::before_it_is_attached_to);
+    EXPECT_TRUE(links.all_are_detached());
+    EXPECT_TRUE(other.probed());
+    sockets_.sampler.close();
+    server_.wait();
+  }
+}
+
 TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   const Caller caller;
   take_in(caller);
@@ -598,11 +852,14 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   EXPECT_EQ(error_with(good, 0), EINVAL);
   EXPECT_EQ(error_with(good, 2), EINVAL);
   EXPECT_EQ(error_with(good, 3), EINVAL);
-  for (const std::uint32_t what : {0U, 7U, ~0U}) {
+  for (const std::uint32_t what : {0U, 8U, ~0U}) {
     EXPECT_EQ(error_with({.what = static_cast<CallRequest>(what)}, 0), EINVAL) << what;
   }
   EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
   EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare}, 1), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare, .count = 2}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare, .count = ~std::uint64_t{0}}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::detach, .count = 1, .links = {99}}, 0), ENOENT);
   EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places()}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places() - 1}, 0), 0);
@@ -629,16 +886,19 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
 TEST_F(CallRequests, OpenNoMoreThanThereIs) {
   serve();
   const int socket = sockets_.sampler.get();
-  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32U, ~std::uint64_t{0}}) {
-    CallQuestion question{.what = CallRequest::open, .count = count};
-    CallAnswer answer;
+  const auto error_of_question = [socket](CallQuestion question) {
+    CallAnswer answer{.error = -1};
     MessageFiles files;
     pollfd ready{socket, POLLIN, 0};
-    ASSERT_TRUE(Message<CallQuestion>(&question).send(socket, {}));
-    ASSERT_EQ(::poll(&ready, 1, 10'000), 1);
-    ASSERT_EQ(Message<CallAnswer>(&answer).receive(socket, files), Message<CallAnswer>::Got::message);
-    EXPECT_EQ(answer.error, EINVAL) << count;
+    EXPECT_TRUE(Message<CallQuestion>(&question).send(socket, {}));
+    EXPECT_EQ(::poll(&ready, 1, 10'000), 1);
+    EXPECT_EQ(Message<CallAnswer>(&answer).receive(socket, files), Message<CallAnswer>::Got::message);
+    return answer.error;
+  };
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32U, ~std::uint64_t{0}}) {
+    EXPECT_EQ(error_of_question({.what = CallRequest::open, .count = count}), EINVAL) << count;
   }
+  EXPECT_EQ(error_of_question({.what = CallRequest::prepare}), EINVAL) << "nothing is open";
 }
 
 TEST_F(CallRequests, LeaveNothingAttachedWhenEitherSideIsKilled) {

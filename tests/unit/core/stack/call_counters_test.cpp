@@ -95,6 +95,24 @@ TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
   }
 }
 
+TEST(Stack, PreparesTheKernelByAFunctionThatNobodyCalls) {
+  for (const CallCounters::Way way : {CallCounters::Way::multi, CallCounters::Way::single}) {
+    std::optional<CallCounters> counters;
+    try {
+      counters.emplace(stack_functions().size(), way);
+    } catch (const Unavailable& why) {
+      GTEST_SKIP() << why.what();
+    }
+    for (const bool timed : {false, true}) {
+      CallCounters::Attached prepared = counters->prepare(timed);
+      EXPECT_EQ(prepared.error, 0) << counters->way();
+      EXPECT_FALSE(prepared.links.empty());
+      prepared.links.detach();
+      EXPECT_EQ(counters->calls(0), 0U);
+    }
+  }
+}
+
 /// The answer of the kernel to a command about one entry of a map.
 long map_command(int command, int map, const PendingCall& key, PendingBegin& value) {
   bpf_attr attributes{};
