@@ -166,8 +166,7 @@ std::uint64_t own_offset(std::uint64_t address) {
 }
 
 std::uint64_t offset_of_private_function() {
-  static const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
-  return offset;
+  return own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
 }
 
 /// Throws Unavailable.
