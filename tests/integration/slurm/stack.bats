@@ -31,6 +31,8 @@ if not blind and not until(lambda: code[0] == 0xcc):
 if sys.argv[1:] and not blind:
     open("probed", "w").close()
     gone = until(lambda: code[0] != 0xcc, 1200)
+    if gone:
+        open("gone", "w").close()
     until(lambda: os.path.exists(sys.argv[1]))
     print("not probed" if gone else "probed", flush=True)
 null = ctypes.c_void_p()
@@ -152,6 +154,7 @@ killed() {
   until_true 30 test -e probed || problem "nothing was probed"
   id=$(cat id)
   counts_for "$id" || problem "no process counts: $(collectors_of "$id" k1)"
+  [ ! -e gone ] || problem "nothing was probed any more before the kill"
   kill -9 $($1 "$id") || problem "nobody to kill"
   as_user touch "$work/killed"
   wait $task || status=$?
