@@ -389,20 +389,25 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
 }
 
 void CallCounters::load_programs(bool timed) {
-  if (!loaded_.insert(timed).second) return;
-  for (const StackFunction& function : stack_functions()) static_cast<void>(programs_of(shape_of(function, timed)));
+  if (loaded_.contains(timed)) return;
+  bool all = true;
+  for (const StackFunction& function : stack_functions()) {
+    if (programs_of(shape_of(function, timed)) == nullptr) all = false;
+  }
+  if (all) loaded_.insert(timed);
 }
 
 CallCounters::Attached CallCounters::prepare(bool timed) {
   if (broker_) {
     const CallBroker::Linked linked = broker_->prepare(timed);
-    Attached attached{.links = {}, .error = linked.error};
+    Attached attached{.links = {}, .error = linked.error, .since_ns = linked.since_ns};
     if (linked.error == 0) attached.links.add(*broker_, linked.link);
     return attached;
   }
   load_programs(timed);
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const Point point{.offset = offset_of_private_function()};
+  if (!self || point.offset == 0) return {.links = {}, .error = ENOENT};
   return attach(self.get(), ::getpid(), kEntryOnly, std::span(&point, 1));
 }
 
@@ -572,20 +577,16 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
 
 void CallCounters::reset(std::size_t first, std::size_t count) {
   if (broker_) return broker_->reset(first, count);
+  drop_pending(first, count);
   std::fill_n(counts_.values().begin() + static_cast<std::ptrdiff_t>(first), count, CallCounts{});
   const std::size_t functions = stack_functions().size();
   for (std::size_t process = first / functions; (process + 1) * functions <= first + count; ++process) {
     steps_.values()[process] = StepRing{};
   }
-  drop_pending(first, count);
 }
 
 void CallCounters::forget_calls(std::size_t index) {
   if (broker_) return broker_->forget(index);
-  const std::size_t functions = stack_functions().size();
-  if (stack_functions()[index % functions].part == PartOfStep::communication) {
-    std::atomic_ref(steps_.values()[index / functions].collectives).store(0, std::memory_order_relaxed);
-  }
   drop_pending(index, 1);
 }
 
@@ -599,7 +600,10 @@ void CallCounters::drop_pending(const PendingCall& call) const {
   bpf_attr drop{};
   drop.map_fd = static_cast<std::uint32_t>(pending_.get());
   drop.key = address_of(&call);
-  static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
+  if (bpf(BPF_MAP_DELETE_ELEM, drop) != 0) return;  // it has just returned
+  const std::size_t functions = stack_functions().size();
+  if (stack_functions()[call.index % functions].part != PartOfStep::communication) return;
+  std::atomic_ref(steps_.values()[call.index / functions].collectives).fetch_sub(1, std::memory_order_relaxed);
 }
 
 namespace {

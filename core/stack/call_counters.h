@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,7 +51,8 @@ class CallLinks {
     numbers_.push_back(number);
   }
   void add(CallLinks&& more);
-  [[nodiscard]] bool empty() const noexcept { return files_.empty() && events_.empty() && numbers_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return files_.size() + events_.size() + numbers_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   void detach() noexcept;
 
  private:
@@ -181,7 +183,7 @@ class CallCounters {
   };
   /// Null, with errno: the kernel refuses one.
   const Programs* programs_of(const CallShape& shape);
-  /// Once. Those that are refused are tried again when functions are attached.
+  /// Those that are refused are tried again the next time.
   void load_programs(bool timed);
   /// The number of those that come first, as the ends of calls between marks do.
   [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;

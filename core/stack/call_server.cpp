@@ -183,6 +183,7 @@ class CallServer {
     preparing_ = cost_since(begin);
     if (attached.error != 0) return attached.error;
     answer.link = ++last_link_;
+    answer.since_ns[0] = attached.since_ns;
     links_.emplace(answer.link, std::move(attached.links));
     return 0;
   }
@@ -358,8 +359,8 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
       const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
       // The file may lie on a server that is gone or on a user's own file system: to look at it, to read code from it
       // and to close it may take any time, in which no request is answered, and the kernel may block the start of
-      // processes on the whole node.
-      if (files[0]) ::alarm(limits.with_a_file);
+      // processes on the whole node. To prepare, the kernel makes a link, too.
+      if (files[0] || question.what == CallRequest::prepare) ::alarm(limits.with_a_file);
       goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
     }
     // Once EndByAlarm's thread detaches, this takes away its alarm, too. That is needed only while this thread hangs,

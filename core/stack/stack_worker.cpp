@@ -48,7 +48,8 @@ constexpr std::int64_t kPauseAfterLook = 100;        // times the processor time
 constexpr double kLeastCostNs = 300;                 // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRoundMs = 10'000;     // without progress
 constexpr std::int64_t kLongestSilenceMs = 150'000;  // without a request: the longest interval of a site is a minute
-// ns after a link in which no grace period of RCU passes, for it takes a tick at least: see CallCounters::prepare().
+// ns after a link in which usually no grace period of RCU passes, for it takes a tick or more: see
+// CallCounters::prepare().
 constexpr std::int64_t kKernelRemembers = 1'000'000;
 constexpr std::string_view kReplaced = "its code in memory is not known to be that of its file";
 
@@ -242,6 +243,7 @@ class StackWatch {
       } catch (const std::exception& error) {  // no memory, or the kernel refuses a program
         ledger_.note("not all was attached: " + std::string(error.what()));
       }
+      prepared_.detach();
       round_begun_ns_ = 0;
     }
   }
@@ -277,7 +279,6 @@ class StackWatch {
       break;                       // the others would be refused, too
     }
     keep_budget(wanted);
-    detach(std::exchange(prepared_, {}));
   }
 
   /// Attaching and detaching are slow in the kernel, and a node has many processes: a long round does not hang.
@@ -444,39 +445,50 @@ class StackWatch {
     return true;
   }
 
-  /// What takes long happens here, not between a comparison and its link.
-  void prepare(bool timed) {
-    if (loaded_.contains(timed) && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers) return;
+  /// Leaves out those that the program has replaced. False: the process has ended.
+  [[nodiscard]] bool drop_replaced(const MappedLibrary& library, std::vector<FunctionPoints>& functions) {
+    std::vector<std::size_t> replaced;
+    std::erase_if(functions, [&](const FunctionPoints& each) {
+      if (!is_replaced(library, each.function)) return false;
+      replaced.push_back(each.function);
+      return true;
+    });
+    return tell_replaced(library.tracked, replaced);
+  }
+
+  /// What takes long happens here, not between a comparison and its link. Returns an errno. Behind the broker, a
+  /// request may wait its turn, so that the newest link tells nothing there. Perf events end one by one, a tenth of a
+  /// second each, so that one of them has to do for a round.
+  int prepare(bool timed) {
+    const bool remembered = !counters_.asks_broker() && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers;
+    const bool has_to_do = !counters_.is_multi() && !prepared_.empty();
+    if (loaded_.contains(timed) && (remembered || has_to_do)) return 0;
+    if (prepared_.size() >= counters_.detached_together()) prepared_.detach();
+    goes_on();
     CallCounters::Attached attached = counters_.prepare(timed);
     goes_on();
-    if (attached.error != 0) return;  // as at the broker's limits, by which it refuses the others, too
+    if (attached.error != 0) return attached.error;
     loaded_.insert(timed);
-    prepared_.push_back({.all = std::move(attached.links)});
-    linked_ns_ = read_clock(CLOCK_MONOTONIC);
+    linked_ns_ = attached.since_ns;
+    prepared_.add(std::move(attached.links));
+    return 0;
   }
 
   /// The kernel compares nothing: it puts the breakpoint into whatever code is there, and removes it by writing the
-  /// byte of the file. A function that the program replaces in the fraction of a millisecond between the first
-  /// comparison and the link is broken, and its next call ends the process: to detach it does not mend it. One that is
-  /// replaced later loses its breakpoint, but gets it back, into the new code, when the program makes the page
-  /// read-only again (uprobe_mmap(); read in the source of the kernel, not tried). The second comparison can only
-  /// prevent that last step.
+  /// byte of the file. A function that the program replaces between the comparison and the link is broken, and its next
+  /// call ends the process: to detach it does not mend it. One that is replaced later only loses its breakpoint, but
+  /// gets it back, into the new code, if functions in neighbouring pages are replaced, so that the kernel joins the
+  /// mappings of these pages (vma_complete(), uprobe_mmap(); both were tried on Linux 6.18). The comparison behind the
+  /// link can only prevent that last step.
   Found attach_together(const MappedLibrary& library, std::span<const FunctionPoints> wanted) {
     Tracked& tracked = library.tracked;
+    std::vector<FunctionPoints> now(wanted.begin(), wanted.end());
+    if (!drop_replaced(library, now)) return Found::ended;  // reads what may lie on a disk, and saves needless waits
+    if (now.empty()) return Found::all;
     const std::int64_t cpu_begin = counters_.cpu_ns();
     const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
-    prepare(tracked.timed);
-    std::vector<std::size_t> replaced;
-    std::vector<FunctionPoints> now;
-    now.reserve(wanted.size());
-    for (const FunctionPoints& each : wanted) {
-      if (is_replaced(library, each.function)) {
-        replaced.push_back(each.function);
-      } else {
-        now.push_back(each);
-      }
-    }
-    if (!tell_replaced(tracked, replaced)) return Found::ended;
+    if (prepare(tracked.timed) == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
+    if (!drop_replaced(library, now)) return Found::ended;
     if (now.empty()) return Found::all;
     std::vector<CallCounters::Function> functions;
     functions.reserve(now.size());
@@ -484,7 +496,7 @@ class StackWatch {
       functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
     }
     std::vector<CallCounters::Attached> links = counters_.attach(library.file, tracked.process.pid, functions);
-    const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - begin;
+    const std::int64_t took_ns = read_clock(CLOCK_MONOTONIC) - begin;
     const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(now.size());
     for (const FunctionPoints& each : now) budget_.spend_on_turn(each.function, cpu_ns);
     goes_on();
@@ -498,12 +510,19 @@ class StackWatch {
       detach(std::move(others));
       return Found::ended;
     }
+    return take_in(library, now, std::move(links), took_ns);
+  }
+
+  /// Those that were attached just now. To attach them took so long.
+  Found take_in(const MappedLibrary& library, std::span<const FunctionPoints> functions,
+                std::vector<CallCounters::Attached> links, std::int64_t took_ns) {
+    Tracked& tracked = library.tracked;
     Found found = Found::all;
     std::size_t fresh = 0;
     std::vector<Links> late;
-    replaced.clear();
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      const std::size_t function = now[i].function;
+    std::vector<std::size_t> replaced;
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      const std::size_t function = functions[i].function;
       if (links[i].error == EAGAIN) {  // the broker's limit of attaching
         found = Found::not_all_attached;
         continue;
@@ -517,9 +536,10 @@ class StackWatch {
         replaced.push_back(function);
         continue;
       }
-      for (const CallCounters::Point& point : now[i].all) library.attached.emplace(point.offset, function);
+      for (const CallCounters::Point& point : functions[i].all) library.attached.emplace(point.offset, function);
       tracked.links.push_back({.function = function, .all = std::move(links[i].links)});
-      ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed, links[i].since_ns);
+      ledger_.attached(tracked.process.instance, function, tracked.number,
+                       shape_of(functions_[function], tracked.timed).timed, links[i].since_ns);
       if (!rested_.contains(function)) ++fresh;
     }
     detach(std::move(late));
@@ -529,7 +549,7 @@ class StackWatch {
     if (!tell_replaced(tracked, replaced)) found = Found::ended;
     if (fresh == 0) return found;
     tracked.attached += fresh;
-    tracked.attaching_ns += elapsed;
+    tracked.attaching_ns += took_ns;
     ledger_.attaching_took(tracked.process.instance, tracked.attached, tracked.attaching_ns);
     return found;
   }
@@ -628,7 +648,7 @@ class StackWatch {
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told
-  std::vector<Links> prepared_;   // of prepare(), until all is attached: to detach them takes long
+  CallLinks prepared_;            // of prepare(): to detach them takes long, so that few or all are at once
   std::int64_t linked_ns_ = 0;    // when the newest link was made
   std::set<bool> loaded_;         // programs for functions that are timed, and for others
   std::jthread thread_;           // last: it uses everything above

@@ -46,6 +46,7 @@
 #include "core/stack/elf_symbols.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/probed_process.h"
+#include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/child_process.h"
@@ -55,6 +56,7 @@
 #include "hdf5schema/basics/request_socket.h"
 #include "tests/unit/core/replaced_code.h"
 #include "tests/unit/core/stack/hung_file_system.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::call_broker_test {
 namespace {
@@ -81,12 +83,19 @@ Descriptor open_library(const std::string& name) {
   return Descriptor(::open((std::string(STACK_DOUBLES) + '/' + name).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// A process of a user that calls ncclAllReduce as often as requested; it also has loaded PyTorch.
+/// A process of a user that calls ncclAllReduce as often as requested; it also has loaded PyTorch, and more.
 class Caller {
  public:
   enum class Kept : std::uint8_t { free, filtered };
-  explicit Caller(uid_t user = kNobody, Kept kept = Kept::free) {
-    child_ = fork_child([&] { return serve(user, kept); });
+  explicit Caller(uid_t user = kNobody, Kept kept = Kept::free, const std::vector<std::string>& more = {}) {
+    child_ = fork_child([&] {
+      const bool loaded = std::all_of(more.begin(), more.end(), [](const std::string& library) {
+        return ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
+      });
+      return loaded ? serve(user, kept) : 5;
+    });
+    order_.read.close();
+    report_.write.close();
     EXPECT_NE(call(0), 0);  // it is ready
   }
   ~Caller() { end(); }
@@ -106,7 +115,7 @@ class Caller {
   }
   void step() const { static_cast<void>(call(kStep)); }
   /// The begin of the function, in its memory.
-  void replace() const { static_cast<void>(call(kReplace)); }
+  void replace() const { EXPECT_NE(call(kReplace), 0); }
   /// From now on it is in a call, which does not return.
   void hang() const {
     EXPECT_EQ(::write(order_.write.get(), &kNever, sizeof kNever), static_cast<ssize_t>(sizeof kNever));
@@ -151,10 +160,9 @@ class Caller {
     int times = 0;
     while (::read(order_.read.get(), &times, sizeof times) == sizeof times) {
       if (times == kStep) static_cast<void>(backward());
-      if (times == kReplace) {
-        static_cast<void>(
-            replace_code(reinterpret_cast<std::uintptr_t>(reduce), reinterpret_cast<std::uintptr_t>(backward)));
-      }
+      if (times == kReplace &&
+          !replace_code(reinterpret_cast<std::uintptr_t>(reduce), reinterpret_cast<std::uintptr_t>(backward)))
+        return 4;
       if (times == kNever) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
       for (int i = 0; i < times; ++i) reduce(nullptr, nullptr, kElements, kFloat, 0, nullptr, nullptr);
       const unsigned char byte = *reinterpret_cast<const volatile unsigned char*>(reduce);
@@ -172,6 +180,7 @@ class CallRequests : public ::testing::Test {
  protected:
   void SetUp() override {
     ::signal(SIGIO, SIG_IGN);
+    ::signal(SIGPIPE, SIG_IGN);
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
       if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) scope_ = mount;
@@ -236,17 +245,19 @@ class CallRequests : public ::testing::Test {
   }
 
   /// A worker in a process of its own, which asks about the callers until `holds` is true of an answer, and ends with 0
-  /// then. Between it and the server are we: its requests pass `before`, and the answers to them `behind`.
+  /// then. Between it and the server are we: its requests pass `before`, and the answers to them `behind`. `settings`:
+  /// the lines behind "open".
   [[nodiscard]] int status_of_worker(std::span<const Caller* const> callers,
                                      const std::function<bool(const std::string&)>& holds,
                                      const std::function<void(const CallQuestion&)>& before,
-                                     const std::function<void(const CallQuestion&, const CallAnswer&)>& behind) const {
+                                     const std::function<void(const CallQuestion&, const CallAnswer&)>& behind,
+                                     const std::string& settings = "") const {
     RequestSockets between = make_request_sockets();
     ChildProcess worker = fork_child([&] {
       between.broker.close();
       if (::dup2(between.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
       between.sampler.close();
-      if (!query_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
+      if (!query_stack("", "open broker\n" + settings).starts_with("ok ")) return kSkipped;
       std::string request = "calls\n";
       for (std::size_t i = 0; i < callers.size(); ++i) {
         request += "rank" + std::to_string(i) + ' ' + std::to_string(callers[i]->pid()) + ' ' +
@@ -261,7 +272,9 @@ class CallRequests : public ::testing::Test {
     between.sampler.close();
     pass_on(between.broker.get(), before, behind);
     between.broker.close();
-    return exit_status(worker.wait());
+    const std::optional<int> end = worker.wait(std::chrono::seconds(10));
+    if (!end) worker.kill(std::chrono::seconds(10));
+    return end ? exit_status(*end) : -1;
   }
 
   std::string scope_, why_;
@@ -674,13 +687,28 @@ constexpr std::string_view kAllOfACaller =
 /// The links of some process, and what became of them.
 struct LinksOfProcess {
   std::set<std::uint64_t> made, detached;
-  [[nodiscard]] bool all_are_detached() const {
-    return std::includes(detached.begin(), detached.end(), made.begin(), made.end());
+  [[nodiscard]] std::size_t attached() const {
+    return static_cast<std::size_t>(
+        std::count_if(made.begin(), made.end(), [this](std::uint64_t link) { return !detached.contains(link); }));
   }
   void look_at(const CallQuestion& question) {
     if (question.what != CallRequest::detach) return;
     detached.insert(question.links.begin(), question.links.begin() + static_cast<std::ptrdiff_t>(question.count));
   }
+};
+
+/// At which a worker waits, in its answer, for the test.
+class Gate {
+ public:
+  [[nodiscard]] bool is_passed() {
+    pipe_.write.close();
+    char byte = 0;
+    return ::read(pipe_.read.get(), &byte, 1) == 1;
+  }
+  void open() const { EXPECT_TRUE(write_all(pipe_.write.get(), ".")); }
+
+ private:
+  Pipe pipe_ = open_pipe();
 };
 
 #define EXPECT_WORKER_SUCCEEDED(status)                                         \
@@ -693,7 +721,7 @@ struct LinksOfProcess {
 // Functions are compared behind it, and attached at once.
 TEST_F(CallRequests, BeginWithTheKernelsWait) {
   const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
-  Pipe done = open_pipe();
+  Gate done;
   const Caller caller;
   take_in(caller);
   serve();
@@ -701,17 +729,12 @@ TEST_F(CallRequests, BeginWithTheKernelsWait) {
   LinksOfProcess own;
   const std::array<const Caller*, 1> callers = {&caller};
   const auto holds = [&](const std::string& answer) {
-    if (!answer.starts_with("functions " + std::string(kAllOfACaller) + '\n')) return false;
-    done.write.close();
-    char byte = 0;
-    return ::read(done.read.get(), &byte, 1) == 1;
+    return answer.starts_with("functions " + std::string(kAllOfACaller) + '\n') && done.is_passed();
   };
   const auto before = [&](const CallQuestion& question) {
     if (question.what != CallRequest::pending) order.push_back(question.what);
     own.look_at(question);
-    if (!own.made.empty() && own.all_are_detached()) {
-      EXPECT_TRUE(write_all(done.write.get(), "."));
-    }
+    if (!own.made.empty() && own.attached() == 0) done.open();
   };
   const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
     if (question.what == CallRequest::prepare && answer.error == 0) own.made.insert(answer.link);
@@ -721,42 +744,114 @@ TEST_F(CallRequests, BeginWithTheKernelsWait) {
   EXPECT_EQ(order[0], CallRequest::open);
   EXPECT_EQ(order[1], CallRequest::prepare);
   EXPECT_EQ(order[2], CallRequest::attach);
-  EXPECT_LE(std::count(order.begin(), order.end(), CallRequest::prepare),
-            std::count(order.begin(), order.end(), CallRequest::attach));
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (order[i] == CallRequest::attach) {
+      EXPECT_EQ(order[i - 1], CallRequest::prepare) << i;
+    }
+  }
   const auto detached = std::find(order.begin(), order.end(), CallRequest::detach);
   EXPECT_EQ(std::count(detached, order.end(), CallRequest::detach), order.end() - detached)
       << "it takes long, so all is attached before";
+}
+
+// They use up links and descriptors.
+TEST_F(CallRequests, PrepareForManyLibrariesByFewLinksAtOnce) {
+  constexpr std::size_t kLibraries = 9;
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const TemporaryDirectory directory;
+  std::vector<std::string> more(kLibraries - 2);
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const std::filesystem::path folder = directory.path() / std::to_string(i);
+    std::filesystem::create_directory(folder);
+    more[i] = folder / "libnccl.so.2";
+    std::filesystem::copy(std::string(STACK_DOUBLES) + "/libnccl.so.2", more[i]);
+  }
+  Gate done;
+  const Caller caller(kNobody, Caller::Kept::free, more);
+  take_in(caller);
+  serve();
+  LinksOfProcess own;
+  std::size_t most = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [&](const std::string& /*answer*/) { return done.is_passed(); };
+  const auto before = [&](const CallQuestion& question) {
+    own.look_at(question);
+    if (own.made.size() == kLibraries && own.attached() == 0) done.open();
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+    if (question.what == CallRequest::prepare && answer.error == 0) own.made.insert(answer.link);
+    most = std::max(most, own.attached());
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  EXPECT_EQ(own.made.size(), kLibraries);
+  EXPECT_EQ(most, CallQuestion::kMostLinks);
+}
+
+/// Whether it asks to attach to that function.
+bool is_to_attach(const CallQuestion& question, std::string_view function) {
+  const std::span<const AskedPoint> points = std::span(question.points).first(question.count);
+  return question.what == CallRequest::attach &&
+         std::any_of(points.begin(), points.end(), [function](const AskedPoint& each) {
+           return each.point.index % stack_functions().size() == number_of(function);
+         });
+}
+
+constexpr std::string_view kReplacedNote =
+    "note ncclAllReduce is not measured: its code in memory is not known to be that of its file\n";
+
+/// The caller is a fork of this process, so that this is mapped there, too.
+#define SKIP_WITHOUT_MEMORY(caller)                                                          \
+  if (!shows_memory((caller).pid(), reinterpret_cast<std::uintptr_t>(kReplacedNote.data()))) \
+  GTEST_SKIP() << "the memory of other processes cannot be read here"
+
+// Only the functions of one library are attached, so that the first wait is the one before them.
+TEST_F(CallRequests, NameNoFunctionThatIsReplacedDuringTheKernelsWait) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  SKIP_WITHOUT_MEMORY(caller);
+  take_in(caller);
+  serve();
+  int prepared = 0;
+  int attached = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [](const std::string& answer) {
+    return answer.starts_with("functions ncclReduce ncclCommInitRank ncclCommDestroy\n") &&
+           answer.find(kReplacedNote) != std::string::npos;
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (question.what == CallRequest::attach) ++attached;
+    EXPECT_FALSE(is_to_attach(question, "ncclAllReduce"));
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& /*answer*/) {
+    if (question.what == CallRequest::prepare && prepared++ == 0) caller.replace();
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind, "without gloo.* torch.* c10d.*\n"));
+  EXPECT_EQ(prepared, 1);
+  EXPECT_EQ(attached, 1);
+  EXPECT_FALSE(caller.probed());
 }
 
 // Neither the server nor the kernel compares.
 TEST_F(CallRequests, AreTakenBackWhereAFunctionIsReplacedMeanwhile) {
   const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
   const Caller caller;
+  SKIP_WITHOUT_MEMORY(caller);
   take_in(caller);
   serve();
   int replaced = 0;
   const std::array<const Caller*, 1> callers = {&caller};
-  const auto is_about_it = [](const CallQuestion& question) {
-    const std::span<const AskedPoint> points = std::span(question.points).first(question.count);
-    return question.what == CallRequest::attach &&
-           std::any_of(points.begin(), points.end(), [](const AskedPoint& each) {
-             return each.point.index % stack_functions().size() == number_of("ncclAllReduce");
-           });
-  };
   const auto holds = [](const std::string& answer) {
     return answer.starts_with("functions ncclReduce ncclCommInitRank ncclCommDestroy ") &&
-           answer.find(
-               "note ncclAllReduce is not measured: its code in memory is not known to be that of its file\n") !=
-               std::string::npos;
+           answer.find(kReplacedNote) != std::string::npos;
   };
   const auto before = [&](const CallQuestion& question) {
-    if (!is_about_it(question)) return;
+    if (!is_to_attach(question, "ncclAllReduce")) return;
     EXPECT_FALSE(caller.probed());
     caller.replace();
     ++replaced;
   };
   const auto behind = [&](const CallQuestion& question, const CallAnswer& /*answer*/) {
-    if (is_about_it(question)) {
+    if (is_to_attach(question, "ncclAllReduce")) {
       EXPECT_TRUE(caller.probed()) << "the breakpoint is in the new code";
     }
   };
@@ -801,7 +896,7 @@ TEST_F(CallRequests, LeaveNothingOfAProcessThatEndsMeanwhile) {
     EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
     EXPECT_EQ(errors, std::vector<int>{ends == Ends::behind ? 0 : ESRCH}) << "and its other libraries are left alone";
     EXPECT_EQ(links.made.empty(), ends == Ends::before_it_is_attached_to);
-    EXPECT_TRUE(links.all_are_detached());
+    EXPECT_EQ(links.attached(), 0U);
     EXPECT_TRUE(other.probed());
     sockets_.sampler.close();
     server_.wait();
