@@ -51,6 +51,11 @@ CallBroker::CallBroker(Descriptor socket, std::size_t places) : socket_(std::mov
   opened_.costs = answer.costs;
 }
 
+CallBroker::Linked CallBroker::prepare(bool timed) {
+  const auto answer = ask<CallAnswer>({.what = CallRequest::prepare, .count = timed ? 1U : 0U});
+  return {.link = answer.link, .error = answer.error, .since_ns = answer.since_ns[0]};
+}
+
 std::vector<CallBroker::Linked> CallBroker::attach(int file, pid_t pid, std::span<const AskedPoint> points) {
   std::vector<Linked> linked;
   linked.reserve(points.size());

@@ -35,6 +35,8 @@ class CallBroker {
     int error = 0;
     std::int64_t since_ns = 0;  // CLOCK_MONOTONIC
   };
+  /// See CallCounters::prepare().
+  [[nodiscard]] Linked prepare(bool timed);
   /// One for each point, in their order.
   [[nodiscard]] std::vector<Linked> attach(int file, pid_t pid, std::span<const AskedPoint> points);
   void reset(std::size_t first, std::size_t count);

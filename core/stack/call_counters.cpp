@@ -165,6 +165,10 @@ std::uint64_t own_offset(std::uint64_t address) {
   return 0;
 }
 
+std::uint64_t offset_of_private_function() {
+  return own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
+}
+
 /// Throws Unavailable.
 template <typename Value>
 Descriptor create_array(std::size_t places) {
@@ -384,6 +388,29 @@ std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
   return static_cast<std::size_t>(first - points.begin());
 }
 
+void CallCounters::load_programs(bool timed) {
+  if (loaded_.contains(timed)) return;
+  bool all = true;
+  for (const StackFunction& function : stack_functions()) {
+    if (programs_of(shape_of(function, timed)) == nullptr) all = false;
+  }
+  if (all) loaded_.insert(timed);
+}
+
+CallCounters::Attached CallCounters::prepare(bool timed) {
+  if (broker_) {
+    const CallBroker::Linked linked = broker_->prepare(timed);
+    Attached attached{.links = {}, .error = linked.error, .since_ns = linked.since_ns};
+    if (linked.error == 0) attached.links.add(*broker_, linked.link);
+    return attached;
+  }
+  load_programs(timed);
+  const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const Point point{.offset = offset_of_private_function()};
+  if (!self || point.offset == 0) return {.links = {}, .error = ENOENT};
+  return attach(self.get(), ::getpid(), kEntryOnly, std::span(&point, 1));
+}
+
 std::vector<CallCounters::Attached> CallCounters::attach(int file, pid_t pid, std::span<const Function> functions) {
   if (broker_) return attach_by_broker(file, pid, functions);
   std::vector<Attached> all(functions.size());
@@ -449,6 +476,7 @@ std::vector<CallCounters::Attached> CallCounters::attach_by_broker(int file, pid
 std::string CallCounters::try_way(Way way) {
   way_ = way;
   programs_.clear();
+  loaded_.clear();
   if (way == Way::single) {
     const auto type = number_in("/sys/bus/event_source/devices/uprobe/type");
     if (!type) return "this kernel has no uprobes";
@@ -460,17 +488,14 @@ std::string CallCounters::try_way(Way way) {
   double recorded_ns = 0;
   if (problem.empty()) problem = calibrate(kRecorded, recorded_ns);
   costs_.recording_ns = std::max(0.0, recorded_ns - costs_.entry_ns);
-  // Loaded now, no rank waits for it: some twenty milliseconds of processor time. One that is refused, or that only
-  // processes need which are not timed, is loaded when functions are attached.
-  const bool timed = kernel_times_safely();
-  for (const StackFunction& function : stack_functions()) {
-    if (problem.empty()) static_cast<void>(programs_of(shape_of(function, timed)));
-  }
+  // Loaded now, no rank waits for it: some twenty milliseconds of processor time. Those that only processes need which
+  // are not timed are loaded by prepare().
+  if (problem.empty()) load_programs(kernel_times_safely());
   return problem;
 }
 
 std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
-  const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
+  const std::uint64_t offset = offset_of_private_function();
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!self || offset == 0) return "the collector's own program cannot be read";
   // Not measured in the main thread: some kernels count only calls of that thread (fixed in Linux 6.10).
@@ -552,20 +577,16 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
 
 void CallCounters::reset(std::size_t first, std::size_t count) {
   if (broker_) return broker_->reset(first, count);
+  drop_pending(first, count);
   std::fill_n(counts_.values().begin() + static_cast<std::ptrdiff_t>(first), count, CallCounts{});
   const std::size_t functions = stack_functions().size();
   for (std::size_t process = first / functions; (process + 1) * functions <= first + count; ++process) {
     steps_.values()[process] = StepRing{};
   }
-  drop_pending(first, count);
 }
 
 void CallCounters::forget_calls(std::size_t index) {
   if (broker_) return broker_->forget(index);
-  const std::size_t functions = stack_functions().size();
-  if (stack_functions()[index % functions].part == PartOfStep::communication) {
-    std::atomic_ref(steps_.values()[index / functions].collectives).store(0, std::memory_order_relaxed);
-  }
   drop_pending(index, 1);
 }
 
@@ -579,7 +600,10 @@ void CallCounters::drop_pending(const PendingCall& call) const {
   bpf_attr drop{};
   drop.map_fd = static_cast<std::uint32_t>(pending_.get());
   drop.key = address_of(&call);
-  static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
+  if (bpf(BPF_MAP_DELETE_ELEM, drop) != 0) return;  // it has just returned
+  const std::size_t functions = stack_functions().size();
+  if (stack_functions()[call.index % functions].part != PartOfStep::communication) return;
+  std::atomic_ref(steps_.values()[call.index / functions].collectives).fetch_sub(1, std::memory_order_relaxed);
 }
 
 namespace {

@@ -7,10 +7,12 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,7 +51,8 @@ class CallLinks {
     numbers_.push_back(number);
   }
   void add(CallLinks&& more);
-  [[nodiscard]] bool empty() const noexcept { return files_.empty() && events_.empty() && numbers_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return files_.size() + events_.size() + numbers_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   void detach() noexcept;
 
  private:
@@ -86,9 +89,16 @@ class CallCounters {
     CallShape shape;
     std::span<const Point> points;  // the ends of calls between marks come first
   };
+  /// Does now what takes long at the first link: loads the programs for functions that are timed, or for those that are
+  /// not, and attaches to a private function of our own, which nobody calls. The kernel waits some milliseconds for all
+  /// cpus there, and not at links that follow at once. It makes a link as the writer of a lock that fork() reads by a
+  /// fast way for each cpu: the first writer waits until no cpu uses that way any more, for a grace period of RCU. The
+  /// way is open again once another one has passed since the last writer (rcu_sync_exit()), and until then no writer
+  /// waits. The end of the link takes as long as that of others.
+  /// https://github.com/torvalds/linux/blob/master/kernel/rcu/sync.c
+  [[nodiscard]] Attached prepare(bool timed);
   /// An answer for each function: all of its points are attached, or there is an error. Only calls of this process are
-  /// counted, and no other process is patched. For the first link, the kernel waits some milliseconds for all cpus; not
-  /// for one that follows within that time.
+  /// counted, and no other process is patched.
   [[nodiscard]] std::vector<Attached> attach(int file, pid_t pid, std::span<const Function> functions);
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 
@@ -173,6 +183,8 @@ class CallCounters {
   };
   /// Null, with errno: the kernel refuses one.
   const Programs* programs_of(const CallShape& shape);
+  /// Those that are refused are tried again the next time.
+  void load_programs(bool timed);
   /// The number of those that come first, as the ends of calls between marks do.
   [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;
   enum class When : bool { here, at_return };
@@ -212,6 +224,7 @@ class CallCounters {
   Way way_ = Way::multi;
   std::uint32_t perf_type_ = 0;
   std::map<CallShape, Programs> programs_;
+  std::set<bool> loaded_;  // those for functions that are timed, and for others
   CallCosts costs_;
 };
 

@@ -43,6 +43,7 @@ enum class CallRequest : std::uint32_t {
   reset,     // `count` places from `index` on
   pending,   // answered with a PendingCalls
   forget,    // calls of the place `index` that are under way
+  prepare,   // `count`: 1 if functions will be timed, else 0; answered with a link: see CallCounters::prepare()
 };
 
 struct CallQuestion {

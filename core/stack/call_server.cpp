@@ -83,6 +83,9 @@ class CallServer {
     if (question.what == CallRequest::open) return open(question);
     if (!counters_) return send(answer);
     switch (question.what) {
+      case CallRequest::prepare:
+        answer.error = prepare(question, answer);
+        break;
       case CallRequest::attach:
         answer.error = attach(question, files[0].get(), answer);
         break;
@@ -169,6 +172,28 @@ class CallServer {
     return marked ? is_mark : point.place == CallPlace::function && point.counter == 0;
   }
 
+  /// Charged with the attaching that follows: alone, it might use up what that needs, again and again.
+  int prepare(const CallQuestion& question, CallAnswer& answer) {
+    if (question.count > 1) return EINVAL;
+    attaching_.use(std::exchange(preparing_, 0));  // nothing followed the last one
+    if (attaching_.is_used_up()) return EAGAIN;
+    if (links_.size() + unwanted_.size() >= most_links_) return EMFILE;
+    const auto begin = std::chrono::steady_clock::now();
+    CallCounters::Attached attached = counters_->prepare(question.count == 1);
+    preparing_ = cost_since(begin);
+    if (attached.error != 0) return attached.error;
+    answer.link = ++last_link_;
+    answer.since_ns[0] = attached.since_ns;
+    links_.emplace(answer.link, std::move(attached.links));
+    return 0;
+  }
+
+  /// In seconds. Twice the time: later, the kernel keeps processes from beginning others for as long again, when it
+  /// detaches.
+  static double cost_since(std::chrono::steady_clock::time_point begin) {
+    return 2 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
   /// An errno of all points; 0: the answer has one for each, and the number of its link.
   int attach(const CallQuestion& question, int file, CallAnswer& answer) {
     if (question.count == 0 || question.count > question.points.size() || question.pid <= 0) return EINVAL;
@@ -186,8 +211,7 @@ class CallServer {
     answer.link = last_link_ + 1;
     last_link_ += points.size();
     const int error = attach_in_file(question.pid, file, points, answer);
-    // Twice: later, the kernel keeps processes from beginning others for as long again, when it detaches them.
-    attaching_.use(2 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    attaching_.use(cost_since(begin) + std::exchange(preparing_, 0));
     if (error != 0) return error;
     if (start_of(question.pid) == start) return 0;
     give_up_from(links_.lower_bound(answer.link));  // it has ended, and its number may be another's
@@ -265,7 +289,8 @@ class CallServer {
   std::vector<CallLinks> unwanted_;
   std::uint64_t last_link_ = 0;
   std::size_t most_links_;
-  Allowance attaching_;  // seconds
+  Allowance attaching_;   // seconds
+  double preparing_ = 0;  // seconds that are not yet charged
   Allowance requests_;
 };
 
@@ -334,8 +359,8 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
       const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
       // The file may lie on a server that is gone or on a user's own file system: to look at it, to read code from it
       // and to close it may take any time, in which no request is answered, and the kernel may block the start of
-      // processes on the whole node.
-      if (files[0]) ::alarm(limits.with_a_file);
+      // processes on the whole node. To prepare, the kernel makes a link, too.
+      if (files[0] || question.what == CallRequest::prepare) ::alarm(limits.with_a_file);
       goes_on = got != CallServer::Got::nothing && server.serve(question, files, got);
     }
     // Once EndByAlarm's thread detaches, this takes away its alarm, too. That is needed only while this thread hangs,

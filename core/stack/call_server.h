@@ -20,7 +20,7 @@ struct CallLimits {
   /// The client keeps the budget for the cost of counting, and sends a request every second; the longest interval of a
   /// site is a minute.
   int silence_ms = 300'000;
-  unsigned with_a_file = 5;  // seconds for a request that comes with one
+  unsigned with_a_file = 5;  // seconds for a request that comes with one, or that prepares for such a one
 };
 
 /// Answers requests (call_requests.h) until no client is left; returns 0. `job`: Slurm's number of it.

@@ -69,14 +69,13 @@ constexpr StackFunction kFunctions[] = {
     {"cudaEventSynchronize", kCuda, {"cudaEventSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady, kWaiting},
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/ Triton and torch.compile launch here. The runtime calls the driver,
-    // too: what such a call waits is in the runtime's function already, and not counted as waiting again.
+    // too: what such a call waits is in the runtime's function already, and not counted as waiting again. Those that
+    // allocate and free memory are left out: UCX replaces their code when it is loaded, which may be after they were
+    // attached. A breakpoint ends the process then, or UCX gives up when it reads it.
+    // https://github.com/openucx/ucx/blob/master/src/ucm/cuda/cudamem.c
     {"cuLaunchKernel", kCudaDriver, {"cuLaunchKernel", "cuLaunchKernel_ptsz"}, kStatus},
     {"cuLaunchKernelEx", kCudaDriver, {"cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"}, kStatus},
     {"cuGraphLaunch", kCudaDriver, {"cuGraphLaunch", "cuGraphLaunch_ptsz"}, kStatus},
-    {"cuMemAlloc", kCudaDriver, {"cuMemAlloc_v2"}, kStatus, kBytes, 2},
-    {"cuMemAllocAsync", kCudaDriver, {"cuMemAllocAsync", "cuMemAllocAsync_ptsz"}, kStatus, kBytes, 2},
-    {"cuMemFree", kCudaDriver, {"cuMemFree_v2"}, kStatus},
-    {"cuMemFreeAsync", kCudaDriver, {"cuMemFreeAsync", "cuMemFreeAsync_ptsz"}, kStatus},
     {"cuMemcpy", kCudaDriver, {"cuMemcpy", "cuMemcpy_ptds"}, kStatus, kBytes, 3},
     {"cuMemcpyAsync", kCudaDriver, {"cuMemcpyAsync", "cuMemcpyAsync_ptsz"}, kStatus, kBytes, 3},
     {"cuMemcpyHtoD", kCudaDriver, {"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"}, kStatus, kBytes, 3},

@@ -48,6 +48,10 @@ constexpr std::int64_t kPauseAfterLook = 100;        // times the processor time
 constexpr double kLeastCostNs = 300;                 // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRoundMs = 10'000;     // without progress
 constexpr std::int64_t kLongestSilenceMs = 150'000;  // without a request: the longest interval of a site is a minute
+// ns after a link in which usually no grace period of RCU passes, for it takes a tick or more: see
+// CallCounters::prepare().
+constexpr std::int64_t kKernelRemembers = 1'000'000;
+constexpr std::string_view kReplaced = "its code in memory is not known to be that of its file";
 
 struct Wanted {
   std::string instance;
@@ -88,6 +92,16 @@ struct Tracked {
   std::map<FileKey, std::map<std::uint64_t, std::size_t>> places;        // functions that are attached, by offset
   std::vector<Links> links;
   std::vector<std::uint64_t> calls_before;  // by function, when the budget was last looked at
+};
+
+/// A library of a process, of which this part is mapped as code.
+struct MappedLibrary {
+  Tracked& tracked;
+  int file;
+  const Mapping& mapping;
+  const LibraryFunctions& functions;
+  std::map<std::uint64_t, std::size_t>& attached;  // those of its functions that are, by offset
+  bool shown;                                      // the kernel shows the memory of the process
 };
 
 std::vector<Rests> resting_order() {
@@ -229,6 +243,7 @@ class StackWatch {
       } catch (const std::exception& error) {  // no memory, or the kernel refuses a program
         ledger_.note("not all was attached: " + std::string(error.what()));
       }
+      prepared_.detach();
       round_begun_ns_ = 0;
     }
   }
@@ -375,23 +390,18 @@ class StackWatch {
       ledger_.untimed_process();
     }
     // A file may be mapped as code in several parts, and these may overlap.
-    std::map<std::uint64_t, std::size_t>& attached = tracked.places[{mapping.device, mapping.inode}];
-    const auto is_open = [&](const LibraryFunctions::Place& place) {
-      return has_place(mapping, place.offset) && !attached.contains(place.offset) && !is_left_out(place.function);
-    };
-    const auto is_replaced = [&](std::size_t function) {
-      return std::any_of(library.places.begin(), library.places.end(), [&](const LibraryFunctions::Place& place) {
-        if (place.function != function || !is_open(place)) return false;
-        goes_on();  // code that was not read before may lie on a slow server
-        return !is_as_in_file(tracked.process.pid, file, mapping, place);
-      });
-    };
+    const MappedLibrary mapped{.tracked = tracked,
+                               .file = file,
+                               .mapping = mapping,
+                               .functions = library,
+                               .attached = tracked.places[{mapping.device, mapping.inode}],
+                               .shown = shows_memory(tracked.process.pid, mapping.begin)};
     std::vector<FunctionPoints> wanted;
     for (std::size_t function = 0; function < functions_.size(); ++function) {
       if (ledger_.rests(function)) continue;
       FunctionPoints points{.function = function, .all = {}};
       for (const LibraryFunctions::Place& place : library.places) {
-        if (place.function != function || !is_open(place)) continue;
+        if (place.function != function || !is_open(mapped, place)) continue;
         points.all.push_back({.offset = place.offset,
                               .index = tracked.number * functions_.size() + function,
                               .counter = place.counter,
@@ -402,45 +412,97 @@ class StackWatch {
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       wanted.push_back(std::move(points));
     }
-    // Code that the program replaces once it is compared is not noticed, so functions are compared just before they are
-    // attached, and only the first one before the kernel waits. If the kernel only tells which pages were written to,
-    // all are compared first: to attach one writes to its page.
-    const bool late = shows_memory(tracked.process.pid, mapping.begin);
-    std::size_t count = late ? 1 : wanted.size();
-    for (std::span<FunctionPoints> rest = wanted; !rest.empty(); count = counters_.asks_broker() ? rest.size() : 1) {
-      std::vector<FunctionPoints> now;
-      now.reserve(count);
-      for (FunctionPoints& each : rest.first(count)) {
-        if (!is_replaced(each.function)) {
-          now.push_back(std::move(each));
-          continue;
-        }
-        if (start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::ended;
-        ledger_.failed(each.function, "its code in memory is not known to be that of its file");
-      }
-      rest = rest.subspan(count);
-      const Found found = attach_together(tracked, file, now, attached);
+    // One by one, so that each is compared just before it is attached. If the kernel only tells which pages were
+    // written to, all are compared first: to attach one writes to its page.
+    const std::size_t together = mapped.shown && !counters_.asks_broker() ? 1 : wanted.size();
+    for (std::span<const FunctionPoints> rest = wanted; !rest.empty(); rest = rest.subspan(together)) {
+      const Found found = attach_together(mapped, rest.first(together));
       if (found != Found::all) return found;
     }
     return Found::all;
   }
 
-  /// `attached`: the places in the file that are.
-  Found attach_together(Tracked& tracked, int file, std::span<const FunctionPoints> wanted,
-                        std::map<std::uint64_t, std::size_t>& attached) {
-    if (wanted.empty()) return Found::all;
-    std::vector<CallCounters::Function> functions;
-    functions.reserve(wanted.size());
-    for (const FunctionPoints& each : wanted) {
-      functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
-    }
+  [[nodiscard]] bool is_open(const MappedLibrary& library, const LibraryFunctions::Place& place) const {
+    return has_place(library.mapping, place.offset) && !library.attached.contains(place.offset) &&
+           !is_left_out(place.function);
+  }
+
+  /// Before it counts as attached.
+  [[nodiscard]] bool is_replaced(const MappedLibrary& library, std::size_t function) {
+    const std::vector<LibraryFunctions::Place>& places = library.functions.places;
+    return std::any_of(places.begin(), places.end(), [&](const LibraryFunctions::Place& place) {
+      if (place.function != function || !is_open(library, place)) return false;
+      goes_on();  // code that was not read before may lie on a slow server
+      return !is_as_in_file(library.tracked.process.pid, library.file, library.mapping, place);
+    });
+  }
+
+  /// False: the process has ended, so that nothing of its code could be read.
+  [[nodiscard]] bool tell_replaced(const Tracked& tracked, std::span<const std::size_t> functions) {
+    if (functions.empty()) return true;
+    if (start_of(tracked.process.pid) != tracked.process.start_ticks) return false;
+    for (const std::size_t function : functions) ledger_.failed(function, kReplaced);
+    return true;
+  }
+
+  /// Leaves out those that the program has replaced. False: the process has ended.
+  [[nodiscard]] bool drop_replaced(const MappedLibrary& library, std::vector<FunctionPoints>& functions) {
+    std::vector<std::size_t> replaced;
+    std::erase_if(functions, [&](const FunctionPoints& each) {
+      if (!is_replaced(library, each.function)) return false;
+      replaced.push_back(each.function);
+      return true;
+    });
+    return tell_replaced(library.tracked, replaced);
+  }
+
+  /// What takes long happens here, not between a comparison and its link. Returns an errno. Behind the broker, a
+  /// request may wait its turn, so that the newest link tells nothing there. Perf events end one by one, a tenth of a
+  /// second each, so that one of them has to do for a round.
+  int prepare(bool timed) {
+    const bool remembered = !counters_.asks_broker() && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers;
+    const bool has_to_do = !counters_.is_multi() && !prepared_.empty();
+    if (loaded_.contains(timed) && (remembered || has_to_do)) return 0;
+    if (prepared_.size() >= counters_.detached_together()) prepared_.detach();
+    goes_on();
+    CallCounters::Attached attached = counters_.prepare(timed);
+    goes_on();
+    if (attached.error != 0) return attached.error;
+    loaded_.insert(timed);
+    linked_ns_ = attached.since_ns;
+    prepared_.add(std::move(attached.links));
+    return 0;
+  }
+
+  /// The kernel compares nothing: it puts the breakpoint into whatever code is there, and removes it by writing the
+  /// byte of the file. A function that the program replaces between the comparison and the link is broken, and its next
+  /// call ends the process: to detach it does not mend it. One that is replaced later only loses its breakpoint, but
+  /// gets it back, into the new code, if functions in neighbouring pages are replaced, so that the kernel joins the
+  /// mappings of these pages (vma_complete(), uprobe_mmap(); both were tried on Linux 6.18). The comparison behind the
+  /// link can only prevent that last step.
+  Found attach_together(const MappedLibrary& library, std::span<const FunctionPoints> wanted) {
+    Tracked& tracked = library.tracked;
+    std::vector<FunctionPoints> now(wanted.begin(), wanted.end());
+    if (!drop_replaced(library, now)) return Found::ended;  // reads what may lie on a disk, and saves needless waits
+    if (now.empty()) return Found::all;
     const std::int64_t cpu_begin = counters_.cpu_ns();
     const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
-    std::vector<CallCounters::Attached> links = counters_.attach(file, tracked.process.pid, functions);
-    const std::int64_t elapsed = read_clock(CLOCK_MONOTONIC) - begin;
-    const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(wanted.size());
-    for (const FunctionPoints& each : wanted) budget_.spend_on_turn(each.function, cpu_ns);
+    if (prepare(tracked.timed) == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
+    if (!drop_replaced(library, now)) return Found::ended;
+    if (now.empty()) return Found::all;
+    std::vector<CallCounters::Function> functions;
+    functions.reserve(now.size());
+    for (const FunctionPoints& each : now) {
+      functions.push_back({.shape = shape_of(functions_[each.function], tracked.timed), .points = each.all});
+    }
+    std::vector<CallCounters::Attached> links = counters_.attach(library.file, tracked.process.pid, functions);
+    const std::int64_t took_ns = read_clock(CLOCK_MONOTONIC) - begin;
+    const double cpu_ns = static_cast<double>(counters_.cpu_ns() - cpu_begin) / static_cast<double>(now.size());
+    for (const FunctionPoints& each : now) budget_.spend_on_turn(each.function, cpu_ns);
     goes_on();
+    for (const CallCounters::Attached& each : links) {
+      if (each.error == 0) linked_ns_ = std::max(linked_ns_, each.since_ns);
+    }
     const bool ended = std::any_of(links.begin(), links.end(), [](const auto& each) { return each.error == ESRCH; });
     if (ended || start_of(tracked.process.pid) != tracked.process.start_ticks) {
       std::vector<Links> others(links.size());  // they may belong to another process by now
@@ -448,10 +510,19 @@ class StackWatch {
       detach(std::move(others));
       return Found::ended;
     }
+    return take_in(library, now, std::move(links), took_ns);
+  }
+
+  /// Those that were attached just now. To attach them took so long.
+  Found take_in(const MappedLibrary& library, std::span<const FunctionPoints> functions,
+                std::vector<CallCounters::Attached> links, std::int64_t took_ns) {
+    Tracked& tracked = library.tracked;
     Found found = Found::all;
     std::size_t fresh = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const std::size_t function = wanted[i].function;
+    std::vector<Links> late;
+    std::vector<std::size_t> replaced;
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      const std::size_t function = functions[i].function;
       if (links[i].error == EAGAIN) {  // the broker's limit of attaching
         found = Found::not_all_attached;
         continue;
@@ -460,14 +531,25 @@ class StackWatch {
         ledger_.failed(function, std::strerror(links[i].error));
         continue;
       }
-      for (const CallCounters::Point& point : wanted[i].all) attached.emplace(point.offset, function);
+      if (library.shown && is_replaced(library, function)) {
+        late.push_back({.function = function, .all = std::move(links[i].links)});
+        replaced.push_back(function);
+        continue;
+      }
+      for (const CallCounters::Point& point : functions[i].all) library.attached.emplace(point.offset, function);
       tracked.links.push_back({.function = function, .all = std::move(links[i].links)});
-      ledger_.attached(tracked.process.instance, function, tracked.number, functions[i].shape.timed, links[i].since_ns);
+      ledger_.attached(tracked.process.instance, function, tracked.number,
+                       shape_of(functions_[function], tracked.timed).timed, links[i].since_ns);
       if (!rested_.contains(function)) ++fresh;
     }
+    detach(std::move(late));
+    for (const std::size_t function : replaced) {
+      counters_.forget_calls(tracked.number * functions_.size() + function);
+    }
+    if (!tell_replaced(tracked, replaced)) found = Found::ended;
     if (fresh == 0) return found;
     tracked.attached += fresh;
-    tracked.attaching_ns += elapsed;
+    tracked.attaching_ns += took_ns;
     ledger_.attaching_took(tracked.process.instance, tracked.attached, tracked.attaching_ns);
     return found;
   }
@@ -566,6 +648,9 @@ class StackWatch {
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told
+  CallLinks prepared_;            // of prepare(): to detach them takes long, so that few or all are at once
+  std::int64_t linked_ns_ = 0;    // when the newest link was made
+  std::set<bool> loaded_;         // programs for functions that are timed, and for others
   std::jthread thread_;           // last: it uses everything above
 };
 

@@ -10,7 +10,8 @@ setup_file() {
 teardown_file() { cluster_stop; }
 
 # toy.py blind: calls at once. toy.py: waits until its function is probed, as its code shows. toy.py FILE: then also for
-# that file, and says how its code looks by then.
+# that file, and says whether the probe has gone meanwhile. It looks from the begin: another sampler takes the place of
+# one that is killed, and probes the function again some seconds later.
 write_toy() {
   cat <<'PYTHON'
 import ctypes, os, sys, time
@@ -18,8 +19,8 @@ here = os.path.dirname(os.path.abspath(__file__))
 open("id", "w").write(os.environ["SLURM_JOB_ID"] + "\n")
 nccl = ctypes.CDLL(here + "/libnccl.so.2")
 code = ctypes.cast(nccl.ncclAllReduce, ctypes.POINTER(ctypes.c_ubyte))
-def until(condition):
-    for _ in range(300):
+def until(condition, looks=300):
+    for _ in range(looks):
         if condition():
             return True
         time.sleep(.1)
@@ -29,8 +30,11 @@ if not blind and not until(lambda: code[0] == 0xcc):
     sys.exit(9)
 if sys.argv[1:] and not blind:
     open("probed", "w").close()
+    gone = until(lambda: code[0] != 0xcc, 1200)
+    if gone:
+        open("gone", "w").close()
     until(lambda: os.path.exists(sys.argv[1]))
-    print("probed" if not until(lambda: code[0] != 0xcc) else "not probed", flush=True)
+    print("not probed" if gone else "probed", flush=True)
 null = ctypes.c_void_p()
 for i in range(1000):
     nccl.ncclAllReduce(null, null, ctypes.c_size_t(512), 7, 4 if i % 100 == 0 else 0, null, null)
@@ -150,6 +154,7 @@ killed() {
   until_true 30 test -e probed || problem "nothing was probed"
   id=$(cat id)
   counts_for "$id" || problem "no process counts: $(collectors_of "$id" k1)"
+  [ ! -e gone ] || problem "nothing was probed any more before the kill"
   kill -9 $($1 "$id") || problem "nobody to kill"
   as_user touch "$work/killed"
   wait $task || status=$?

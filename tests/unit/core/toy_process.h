@@ -14,9 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -24,6 +22,7 @@
 #include <vector>
 
 #include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/replaced_code.h"
 #include "tests/unit/core/sample_until.h"
 #include "tests/unit/core/test_host.h"
 
@@ -249,18 +248,10 @@ class ToyProcess {
                             void* /*comm*/, void* /*stream*/) {
     return kReplacedStatus;
   }
-  /// From now on a call goes to reduce_instead(): `mov $..., %r11; jmp *%r11`, as UCX has it.
+  /// From now on a call goes to reduce_instead().
   static int replace(Reduce function) {
-    std::array<unsigned char, 13> jump = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
-    const Reduce other = &reduce_instead;
-    std::memcpy(jump.data() + 2, &other, sizeof other);
-    constexpr std::uintptr_t kPage = 4096;
-    const auto address = reinterpret_cast<std::uintptr_t>(function);
-    const std::uintptr_t within = address % kPage;
-    void* const page = reinterpret_cast<void*>(address - within);
-    if (::mprotect(page, within + jump.size(), PROT_READ | PROT_WRITE) != 0) return 1;
-    std::memcpy(reinterpret_cast<void*>(address), jump.data(), jump.size());
-    return ::mprotect(page, within + jump.size(), PROT_READ | PROT_EXEC) == 0 ? 0 : 1;
+    const auto other = reinterpret_cast<std::uintptr_t>(&reduce_instead);
+    return replace_code(reinterpret_cast<std::uintptr_t>(function), other) ? 0 : 1;
   }
 
   /// Communicators are numbers here.

@@ -22,11 +22,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,10 +41,12 @@
 #include "core/pmu/perf_broker.h"
 #include "core/sampler/worker_process.h"
 #include "core/stack/call_counters.h"
+#include "core/stack/call_requests.h"
 #include "core/stack/call_server.h"
 #include "core/stack/elf_symbols.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/probed_process.h"
+#include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/child_process.h"
@@ -50,7 +54,9 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request_socket.h"
+#include "tests/unit/core/replaced_code.h"
 #include "tests/unit/core/stack/hung_file_system.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::call_broker_test {
 namespace {
@@ -77,15 +83,23 @@ Descriptor open_library(const std::string& name) {
   return Descriptor(::open((std::string(STACK_DOUBLES) + '/' + name).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// A process of a user that calls ncclAllReduce as often as requested; it also has loaded PyTorch.
+/// A process of a user that calls ncclAllReduce as often as requested; it also has loaded PyTorch, and more.
 class Caller {
  public:
   enum class Kept : std::uint8_t { free, filtered };
-  explicit Caller(uid_t user = kNobody, Kept kept = Kept::free) {
-    child_ = fork_child([&] { return serve(user, kept); });
+  explicit Caller(uid_t user = kNobody, Kept kept = Kept::free, const std::vector<std::string>& more = {}) {
+    child_ = fork_child([&] {
+      const bool loaded = std::all_of(more.begin(), more.end(), [](const std::string& library) {
+        return ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
+      });
+      return loaded ? serve(user, kept) : 5;
+    });
+    order_.read.close();
+    report_.write.close();
     EXPECT_NE(call(0), 0);  // it is ready
   }
-  ~Caller() { child_.kill(std::chrono::seconds(10)); }
+  ~Caller() { end(); }
+  void end() { child_.kill(std::chrono::seconds(10)); }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
@@ -100,6 +114,8 @@ class Caller {
     return byte;
   }
   void step() const { static_cast<void>(call(kStep)); }
+  /// The begin of the function, in its memory.
+  void replace() const { EXPECT_NE(call(kReplace), 0); }
   /// From now on it is in a call, which does not return.
   void hang() const {
     EXPECT_EQ(::write(order_.write.get(), &kNever, sizeof kNever), static_cast<ssize_t>(sizeof kNever));
@@ -118,6 +134,7 @@ class Caller {
   using Backward = int (*)();
   static constexpr int kNever = -1;
   static constexpr int kStep = -2;
+  static constexpr int kReplace = -3;
 
   static void* symbol(const char* library, const char* name) {
     void* const opened = ::dlopen((std::string(STACK_DOUBLES) + '/' + library).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -143,6 +160,9 @@ class Caller {
     int times = 0;
     while (::read(order_.read.get(), &times, sizeof times) == sizeof times) {
       if (times == kStep) static_cast<void>(backward());
+      if (times == kReplace &&
+          !replace_code(reinterpret_cast<std::uintptr_t>(reduce), reinterpret_cast<std::uintptr_t>(backward)))
+        return 4;
       if (times == kNever) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
       for (int i = 0; i < times; ++i) reduce(nullptr, nullptr, kElements, kFloat, 0, nullptr, nullptr);
       const unsigned char byte = *reinterpret_cast<const volatile unsigned char*>(reduce);
@@ -160,6 +180,7 @@ class CallRequests : public ::testing::Test {
  protected:
   void SetUp() override {
     ::signal(SIGIO, SIG_IGN);
+    ::signal(SIGPIPE, SIG_IGN);
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
       if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) scope_ = mount;
@@ -223,12 +244,80 @@ class CallRequests : public ::testing::Test {
     return place;
   }
 
+  /// A worker in a process of its own, which asks about the callers until `holds` is true of an answer, and ends with 0
+  /// then. Between it and the server are we: its requests pass `before`, and the answers to them `behind`. `settings`:
+  /// the lines behind "open".
+  [[nodiscard]] int status_of_worker(std::span<const Caller* const> callers,
+                                     const std::function<bool(const std::string&)>& holds,
+                                     const std::function<void(const CallQuestion&)>& before,
+                                     const std::function<void(const CallQuestion&, const CallAnswer&)>& behind,
+                                     const std::string& settings = "") const {
+    RequestSockets between = make_request_sockets();
+    ChildProcess worker = fork_child([&] {
+      between.broker.close();
+      if (::dup2(between.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
+      between.sampler.close();
+      if (!query_stack("", "open broker\n" + settings).starts_with("ok ")) return kSkipped;
+      std::string request = "calls\n";
+      for (std::size_t i = 0; i < callers.size(); ++i) {
+        request += "rank" + std::to_string(i) + ' ' + std::to_string(callers[i]->pid()) + ' ' +
+                   std::to_string(start_of(callers[i]->pid()).value_or(0)) + " 0\n";
+      }
+      for (int i = 0; i < 2000; ++i) {
+        if (holds(query_stack("", request))) return 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return 3;
+    });
+    between.sampler.close();
+    pass_on(between.broker.get(), before, behind);
+    between.broker.close();
+    const std::optional<int> end = worker.wait(std::chrono::seconds(10));
+    if (!end) worker.kill(std::chrono::seconds(10));
+    return end ? exit_status(*end) : -1;
+  }
+
   std::string scope_, why_;
   Descriptor library_;
   std::uint64_t offset_ = 0;
   std::size_t index_ = 0;
   RequestSockets sockets_;
   ChildProcess server_;
+
+ private:
+  template <typename Body>
+  static bool receive(int socket, Body& body, MessageFiles& files) {
+    pollfd ready{socket, POLLIN, 0};
+    return ::poll(&ready, 1, 10'000) == 1 && Message<Body>(&body).receive(socket, files) == Message<Body>::Got::message;
+  }
+  template <typename Body>
+  static bool send(int socket, Body& body, const MessageFiles& files) {
+    const std::array<int, 2> numbers = {files[0].get(), files[1].get()};
+    const auto count = static_cast<std::size_t>(
+        std::count_if(files.begin(), files.end(), [](const Descriptor& file) { return static_cast<bool>(file); }));
+    return Message<Body>(&body).send(socket, std::span(numbers).first(count));
+  }
+  void pass_on(int worker, const std::function<void(const CallQuestion&)>& before,
+               const std::function<void(const CallQuestion&, const CallAnswer&)>& behind) const {
+    const int server = sockets_.sampler.get();
+    for (bool goes_on = true; goes_on;) {
+      CallQuestion question;
+      MessageFiles files;
+      if (!receive(worker, question, files)) return;
+      before(question);
+      if (!send(server, question, files)) return;
+      MessageFiles maps;
+      if (question.what == CallRequest::pending) {
+        PendingCalls calls;
+        goes_on = receive(server, calls, maps) && send(worker, calls, maps);
+      } else {
+        CallAnswer answer;
+        goes_on = receive(server, answer, maps);
+        if (goes_on) behind(question, answer);
+        goes_on = goes_on && send(worker, answer, maps);
+      }
+    }
+  }
 };
 
 #define SKIP_WITHOUT(broker) \
@@ -459,6 +548,44 @@ TEST_F(CallRequests, AreBounded) {
   EXPECT_EQ(linked.back().error, EAGAIN);
 }
 
+TEST_F(CallRequests, PrepareTheKernelByALinkOfTheServersOwn) {
+  const Caller caller;
+  take_in(caller);
+  serve({.links = 1});
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  const CallBroker::Linked prepared = asked->prepare(true);
+  EXPECT_EQ(prepared.error, 0);
+  EXPECT_FALSE(caller.probed());
+  EXPECT_EQ(asked->prepare(false).error, EMFILE) << "it counts for the limit";
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
+  asked->detach(std::span(&prepared.link, 1));
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+}
+
+// If it were charged at once, nothing would be left for what it prepares, however long the sampler waits.
+TEST_F(CallRequests, ChargePreparingWithTheAttachingThatFollows) {
+  const CallLimits nothing_left{.attaching = 1e-9, .attaching_later = 0};
+  const Caller caller;
+  take_in(caller);
+  serve(nothing_left);
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(asked->prepare(true).error, 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(asked->prepare(true).error, EAGAIN);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EAGAIN);
+  asked.reset();
+  sockets_.sampler.close();
+  server_.wait();
+  serve(nothing_left);
+  asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(asked->prepare(true).error, 0);
+  EXPECT_EQ(asked->prepare(true).error, EAGAIN) << "nothing followed the first one";
+}
+
 TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
   const Caller caller;
   take_in(caller);
@@ -554,6 +681,228 @@ TEST_F(CallRequests, GiveTurnsToAFunctionThatCostsTooMuch) {
   EXPECT_EQ(status, 0);
 }
 
+constexpr std::string_view kAllOfACaller =
+    "ncclAllReduce ncclReduce ncclCommInitRank ncclCommDestroy gloo.allreduce torch.backward c10d.work";
+
+/// The links of some process, and what became of them.
+struct LinksOfProcess {
+  std::set<std::uint64_t> made, detached;
+  [[nodiscard]] std::size_t attached() const {
+    return static_cast<std::size_t>(
+        std::count_if(made.begin(), made.end(), [this](std::uint64_t link) { return !detached.contains(link); }));
+  }
+  void look_at(const CallQuestion& question) {
+    if (question.what != CallRequest::detach) return;
+    detached.insert(question.links.begin(), question.links.begin() + static_cast<std::ptrdiff_t>(question.count));
+  }
+};
+
+/// At which a worker waits, in its answer, for the test.
+class Gate {
+ public:
+  [[nodiscard]] bool is_passed() {
+    pipe_.write.close();
+    char byte = 0;
+    return ::read(pipe_.read.get(), &byte, 1) == 1;
+  }
+  void open() const { EXPECT_TRUE(write_all(pipe_.write.get(), ".")); }
+
+ private:
+  Pipe pipe_ = open_pipe();
+};
+
+#define EXPECT_WORKER_SUCCEEDED(status)                                         \
+  do {                                                                          \
+    const int ended_with = status;                                              \
+    if (ended_with == kSkipped) GTEST_SKIP() << "no calls can be counted here"; \
+    EXPECT_EQ(ended_with, 0);                                                   \
+  } while (false)
+
+// Functions are compared behind it, and attached at once.
+TEST_F(CallRequests, BeginWithTheKernelsWait) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  Gate done;
+  const Caller caller;
+  take_in(caller);
+  serve();
+  std::vector<CallRequest> order;
+  LinksOfProcess own;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [&](const std::string& answer) {
+    return answer.starts_with("functions " + std::string(kAllOfACaller) + '\n') && done.is_passed();
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (question.what != CallRequest::pending) order.push_back(question.what);
+    own.look_at(question);
+    if (!own.made.empty() && own.attached() == 0) done.open();
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+    if (question.what == CallRequest::prepare && answer.error == 0) own.made.insert(answer.link);
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  ASSERT_GE(order.size(), 3U);
+  EXPECT_EQ(order[0], CallRequest::open);
+  EXPECT_EQ(order[1], CallRequest::prepare);
+  EXPECT_EQ(order[2], CallRequest::attach);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (order[i] == CallRequest::attach) {
+      EXPECT_EQ(order[i - 1], CallRequest::prepare) << i;
+    }
+  }
+  const auto detached = std::find(order.begin(), order.end(), CallRequest::detach);
+  EXPECT_EQ(std::count(detached, order.end(), CallRequest::detach), order.end() - detached)
+      << "it takes long, so all is attached before";
+}
+
+// They use up links and descriptors.
+TEST_F(CallRequests, PrepareForManyLibrariesByFewLinksAtOnce) {
+  constexpr std::size_t kLibraries = 9;
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const TemporaryDirectory directory;
+  std::vector<std::string> more(kLibraries - 2);
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const std::filesystem::path folder = directory.path() / std::to_string(i);
+    std::filesystem::create_directory(folder);
+    more[i] = folder / "libnccl.so.2";
+    std::filesystem::copy(std::string(STACK_DOUBLES) + "/libnccl.so.2", more[i]);
+  }
+  Gate done;
+  const Caller caller(kNobody, Caller::Kept::free, more);
+  take_in(caller);
+  serve();
+  LinksOfProcess own;
+  std::size_t most = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [&](const std::string& /*answer*/) { return done.is_passed(); };
+  const auto before = [&](const CallQuestion& question) {
+    own.look_at(question);
+    if (own.made.size() == kLibraries && own.attached() == 0) done.open();
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+    if (question.what == CallRequest::prepare && answer.error == 0) own.made.insert(answer.link);
+    most = std::max(most, own.attached());
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  EXPECT_EQ(own.made.size(), kLibraries);
+  EXPECT_EQ(most, CallQuestion::kMostLinks);
+}
+
+/// Whether it asks to attach to that function.
+bool is_to_attach(const CallQuestion& question, std::string_view function) {
+  const std::span<const AskedPoint> points = std::span(question.points).first(question.count);
+  return question.what == CallRequest::attach &&
+         std::any_of(points.begin(), points.end(), [function](const AskedPoint& each) {
+           return each.point.index % stack_functions().size() == number_of(function);
+         });
+}
+
+constexpr std::string_view kReplacedNote =
+    "note ncclAllReduce is not measured: its code in memory is not known to be that of its file\n";
+
+/// The caller is a fork of this process, so that this is mapped there, too.
+#define SKIP_WITHOUT_MEMORY(caller)                                                          \
+  if (!shows_memory((caller).pid(), reinterpret_cast<std::uintptr_t>(kReplacedNote.data()))) \
+  GTEST_SKIP() << "the memory of other processes cannot be read here"
+
+// Only the functions of one library are attached, so that the first wait is the one before them.
+TEST_F(CallRequests, NameNoFunctionThatIsReplacedDuringTheKernelsWait) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  SKIP_WITHOUT_MEMORY(caller);
+  take_in(caller);
+  serve();
+  int prepared = 0;
+  int attached = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [](const std::string& answer) {
+    return answer.starts_with("functions ncclReduce ncclCommInitRank ncclCommDestroy\n") &&
+           answer.find(kReplacedNote) != std::string::npos;
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (question.what == CallRequest::attach) ++attached;
+    EXPECT_FALSE(is_to_attach(question, "ncclAllReduce"));
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& /*answer*/) {
+    if (question.what == CallRequest::prepare && prepared++ == 0) caller.replace();
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind, "without gloo.* torch.* c10d.*\n"));
+  EXPECT_EQ(prepared, 1);
+  EXPECT_EQ(attached, 1);
+  EXPECT_FALSE(caller.probed());
+}
+
+// Neither the server nor the kernel compares.
+TEST_F(CallRequests, AreTakenBackWhereAFunctionIsReplacedMeanwhile) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  SKIP_WITHOUT_MEMORY(caller);
+  take_in(caller);
+  serve();
+  int replaced = 0;
+  const std::array<const Caller*, 1> callers = {&caller};
+  const auto holds = [](const std::string& answer) {
+    return answer.starts_with("functions ncclReduce ncclCommInitRank ncclCommDestroy ") &&
+           answer.find(kReplacedNote) != std::string::npos;
+  };
+  const auto before = [&](const CallQuestion& question) {
+    if (!is_to_attach(question, "ncclAllReduce")) return;
+    EXPECT_FALSE(caller.probed());
+    caller.replace();
+    ++replaced;
+  };
+  const auto behind = [&](const CallQuestion& question, const CallAnswer& /*answer*/) {
+    if (is_to_attach(question, "ncclAllReduce")) {
+      EXPECT_TRUE(caller.probed()) << "the breakpoint is in the new code";
+    }
+  };
+  EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+  EXPECT_EQ(replaced, 1);
+  EXPECT_FALSE(caller.probed());
+}
+
+// The number of the process may be another one's by then.
+TEST_F(CallRequests, LeaveNothingOfAProcessThatEndsMeanwhile) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  enum class Ends : bool { before_it_is_attached_to, behind };
+  for (const Ends ends : {Ends::before_it_is_attached_to, Ends::behind}) {
+    Caller caller;
+    const Caller other;
+    take_in(caller);
+    take_in(other);
+    serve();
+    LinksOfProcess links;
+    std::vector<int> errors;
+    const std::array<const Caller*, 2> callers = {&caller, &other};
+    const pid_t pid = caller.pid();
+    const auto is_about_it = [pid](const CallQuestion& question) {
+      return question.what == CallRequest::attach && question.pid == pid;
+    };
+    const auto holds = [](const std::string& answer) {
+      return answer.starts_with("functions " + std::string(kAllOfACaller) + '\n') &&
+             answer.find("is not measured") == std::string::npos;
+    };
+    const auto before = [&](const CallQuestion& question) {
+      links.look_at(question);
+      if (is_about_it(question) && ends == Ends::before_it_is_attached_to) caller.end();
+    };
+    const auto behind = [&](const CallQuestion& question, const CallAnswer& answer) {
+      if (!is_about_it(question)) return;
+      if (ends == Ends::behind) caller.end();
+      errors.push_back(answer.error);
+      for (std::size_t i = 0; i < question.count; ++i) {
+        if (answer.error == 0 && answer.errors[i] == 0) links.made.insert(answer.link + i);
+      }
+    };
+    EXPECT_WORKER_SUCCEEDED(status_of_worker(callers, holds, before, behind));
+    EXPECT_EQ(errors, std::vector<int>{ends == Ends::behind ? 0 : ESRCH}) << "and its other libraries are left alone";
+    EXPECT_EQ(links.made.empty(), ends == Ends::before_it_is_attached_to);
+    EXPECT_EQ(links.attached(), 0U);
+    EXPECT_TRUE(other.probed());
+    sockets_.sampler.close();
+    server_.wait();
+  }
+}
+
 TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   const Caller caller;
   take_in(caller);
@@ -598,11 +947,14 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   EXPECT_EQ(error_with(good, 0), EINVAL);
   EXPECT_EQ(error_with(good, 2), EINVAL);
   EXPECT_EQ(error_with(good, 3), EINVAL);
-  for (const std::uint32_t what : {0U, 7U, ~0U}) {
+  for (const std::uint32_t what : {0U, 8U, ~0U}) {
     EXPECT_EQ(error_with({.what = static_cast<CallRequest>(what)}, 0), EINVAL) << what;
   }
   EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
   EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare}, 1), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare, .count = 2}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::prepare, .count = ~std::uint64_t{0}}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::detach, .count = 1, .links = {99}}, 0), ENOENT);
   EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places()}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::forget, .index = places() - 1}, 0), 0);
@@ -629,16 +981,19 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
 TEST_F(CallRequests, OpenNoMoreThanThereIs) {
   serve();
   const int socket = sockets_.sampler.get();
-  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32U, ~std::uint64_t{0}}) {
-    CallQuestion question{.what = CallRequest::open, .count = count};
-    CallAnswer answer;
+  const auto error_of_question = [socket](CallQuestion question) {
+    CallAnswer answer{.error = -1};
     MessageFiles files;
     pollfd ready{socket, POLLIN, 0};
-    ASSERT_TRUE(Message<CallQuestion>(&question).send(socket, {}));
-    ASSERT_EQ(::poll(&ready, 1, 10'000), 1);
-    ASSERT_EQ(Message<CallAnswer>(&answer).receive(socket, files), Message<CallAnswer>::Got::message);
-    EXPECT_EQ(answer.error, EINVAL) << count;
+    EXPECT_TRUE(Message<CallQuestion>(&question).send(socket, {}));
+    EXPECT_EQ(::poll(&ready, 1, 10'000), 1);
+    EXPECT_EQ(Message<CallAnswer>(&answer).receive(socket, files), Message<CallAnswer>::Got::message);
+    return answer.error;
+  };
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32U, ~std::uint64_t{0}}) {
+    EXPECT_EQ(error_of_question({.what = CallRequest::open, .count = count}), EINVAL) << count;
   }
+  EXPECT_EQ(error_of_question({.what = CallRequest::prepare}), EINVAL) << "nothing is open";
 }
 
 TEST_F(CallRequests, LeaveNothingAttachedWhenEitherSideIsKilled) {

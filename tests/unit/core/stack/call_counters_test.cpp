@@ -12,10 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,9 +55,10 @@ TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
   constexpr int kFloat = 7;
   const std::string path = std::string(STACK_DOUBLES) + "/libnccl.so.2";
   const Descriptor library(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Closed again: processes that later tests fork would have it, too, with a page that was written to.
+  const std::unique_ptr<void, int (*)(void*)> opened(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
   ASSERT_NE(opened, nullptr);
-  const auto reduce = reinterpret_cast<Reduce>(::dlsym(opened, "ncclAllReduce"));
+  const auto reduce = reinterpret_cast<Reduce>(::dlsym(opened.get(), "ncclAllReduce"));
   ASSERT_NE(reduce, nullptr);
   const std::array<std::string_view, 2> wanted = {"ncclAllReduce", "ncclReduce"};
   const FoundFunctions found = find_functions(reader_of(library.get()), wanted);
@@ -95,8 +98,27 @@ TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
   }
 }
 
+TEST(Stack, PreparesTheKernelByAFunctionThatNobodyCalls) {
+  for (const CallCounters::Way way : {CallCounters::Way::multi, CallCounters::Way::single}) {
+    std::optional<CallCounters> counters;
+    try {
+      counters.emplace(stack_functions().size(), way);
+    } catch (const Unavailable& why) {
+      GTEST_SKIP() << why.what();
+    }
+    for (const bool timed : {false, true}) {
+      CallCounters::Attached prepared = counters->prepare(timed);
+      EXPECT_EQ(prepared.error, 0) << counters->way();
+      EXPECT_FALSE(prepared.links.empty());
+      prepared.links.detach();
+      EXPECT_EQ(counters->calls(0), 0U);
+    }
+  }
+}
+
 /// The answer of the kernel to a command about one entry of a map.
-long map_command(int command, int map, const PendingCall& key, PendingBegin& value) {
+template <typename Key, typename Value>
+long map_command(int command, int map, const Key& key, Value& value) {
   bpf_attr attributes{};
   attributes.map_fd = static_cast<std::uint32_t>(map);
   attributes.key = reinterpret_cast<std::uintptr_t>(&key);
@@ -126,6 +148,45 @@ TEST(Stack, DropsTheCallsOfThreadsThatEndedInsideThem) {
     EXPECT_EQ(counters.pending(), (std::map<std::size_t, std::int64_t>{{1, 5}}));
     EXPECT_NE(map_command(BPF_MAP_LOOKUP_ELEM, counters.maps().pending, of_ended, begin), 0);
     EXPECT_EQ(map_command(BPF_MAP_LOOKUP_ELEM, counters.maps().pending, of_living, begin), 0);
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
+}
+
+// Collectives of other functions go on, and each process has a number of its own.
+TEST(Stack, ForgetsNoMoreCollectivesThanAreUnderWay) {
+  const auto functions = stack_functions();
+  const auto work = static_cast<std::uint64_t>(
+      std::find_if(functions.begin(), functions.end(), [](const auto& each) { return each.name == "c10d.work"; }) -
+      functions.begin());
+  try {
+    CallCounters counters(2 * functions.size(), CallCounters::Way::single);
+    StepRing ring{.collectives = 3};
+    for (const std::uint32_t process : {0U, 1U}) {
+      ASSERT_EQ(map_command(BPF_MAP_UPDATE_ELEM, counters.maps().steps, process, ring), 0);
+    }
+    PendingBegin begin{.begin_ns = 5};
+    for (const std::uint64_t thread : {1U, 2U}) {
+      const PendingCall call{.pid_tgid = thread, .index = work};
+      ASSERT_EQ(map_command(BPF_MAP_UPDATE_ELEM, counters.maps().pending, call, begin), 0);
+    }
+    const PendingCall no_collective{.pid_tgid = 1, .index = 0};
+    ASSERT_EQ(map_command(BPF_MAP_UPDATE_ELEM, counters.maps().pending, no_collective, begin), 0);
+    const auto collectives = [&](std::uint32_t process) {
+      EXPECT_EQ(map_command(BPF_MAP_LOOKUP_ELEM, counters.maps().steps, process, ring), 0);
+      return ring.collectives;
+    };
+    counters.forget_calls(0);
+    EXPECT_EQ(collectives(0), 3U);
+    counters.forget_calls(work);
+    EXPECT_EQ(collectives(0), 1U) << "two were under way";
+    EXPECT_EQ(collectives(1), 3U);
+    counters.forget_calls(work);
+    EXPECT_EQ(collectives(0), 1U);
+    ASSERT_EQ(
+        map_command(BPF_MAP_UPDATE_ELEM, counters.maps().pending, PendingCall{.pid_tgid = 1, .index = work}, begin), 0);
+    counters.reset(0, functions.size());
+    EXPECT_EQ(collectives(0), 0U);
   } catch (const Unavailable& why) {
     GTEST_SKIP() << why.what();
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,19 @@ TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
     EXPECT_TRUE(names.insert(function.name).second) << function.name;
     for (const std::string_view symbol : function.symbols) {
       EXPECT_TRUE(symbol.empty() || symbols.insert(symbol).second) << symbol;
+    }
+  }
+}
+
+// It may do so after they were attached, and a breakpoint in the new code ends the process.
+TEST(StackFunctions, HaveNoneThatUcxReplaces) {
+  constexpr std::string_view kReplaced[] = {
+      "cuMemAlloc",      "cuMemAlloc_v2",           "cuMemAllocManaged", "cuMemAllocPitch", "cuMemAllocPitch_v2",
+      "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemMap",          "cuMemUnmap",      "cuMemFree",
+      "cuMemFree_v2",    "cuMemFreeHost",           "cuMemFreeHost_v2",  "cuMemFreeAsync"};
+  for (const StackFunction& function : stack_functions()) {
+    for (const std::string_view symbol : function.symbols) {
+      EXPECT_EQ(std::count(std::begin(kReplaced), std::end(kReplaced), symbol), 0) << symbol;
     }
   }
 }

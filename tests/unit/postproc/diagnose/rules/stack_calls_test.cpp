@@ -142,14 +142,14 @@ TEST(RuleStackErrors, TellsErrorsOfNcclFromThoseOfCuda) {
 TEST(RuleStackErrors, CountsAnErrorOfTheDriverOnceThatTheRuntimePassedOn) {
   R node;
   fail(node, "rank0", "cudaMalloc", 50, 10, "2");
-  fail(node, "rank0", "cuMemAlloc", 50, 10, "2");
+  fail(node, "rank0", "cuMemcpy", 50, 10, "2");
   auto found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("9.5 calls of cudaMalloc by rank0"), std::string::npos) << found[0].sentence;
-  fail(node, "rank1", "cuMemAlloc", 60, 3, "2");  // a program without the runtime
+  fail(node, "rank1", "cuMemcpy", 60, 3, "2");  // a program without the runtime
   found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("12.3 calls of cuMemAlloc, cudaMalloc by rank0, rank1"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find("12.3 calls of cuMemcpy, cudaMalloc by rank0, rank1"), std::string::npos)
       << found[0].sentence;
 }
 
