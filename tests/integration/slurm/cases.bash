@@ -18,6 +18,7 @@ cluster_start() {
   bash "$here/cluster.sh" start "$DIR" "$@"
 }
 cluster_stop() {
+  [ -n "${DIR:-}" ] || return 0 # none was started
   cd /
   bash "$here/cluster.sh" stop "$DIR" || return 1
   [ -n "${REVEAL_KEEP:-}" ] || rm -rf "$DIR"
@@ -28,6 +29,10 @@ as_user() {
   setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups env -i PATH=/usr/bin:/bin HOME="$DIR/home" \
     USER="$user" LOGNAME="$user" LANG=C.UTF-8 SLURM_CONF="$SLURM_CONF" "$@" </dev/null 3>&-
 }
+
+# leave_out REASON: in setup_file, where skip itself would fail the file (bats 1.8). All cases of the file are skipped.
+leave_out() { export left_out=$1; }
+setup() { [ -z "${left_out:-}" ] || skip "$left_out"; }
 
 reveal_program() { echo "${REVEAL_BIN:-$DIR/bin}/reveal"; }
 

@@ -4,7 +4,8 @@ load cases
 
 setup_file() {
   local port
-  command -v msmtp >/dev/null && /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || skip "msmtp or aiosmtpd is missing"
+  command -v msmtp >/dev/null && /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null ||
+    { leave_out "msmtp or aiosmtpd is missing" && return; }
   CLUSTER_NODES=2 CLUSTER_HOME=$(getent passwd "$user" | cut -d: -f6) cluster_start y
   port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   /usr/bin/python3 -m aiosmtpd -n -l "127.0.0.1:$port" -c aiosmtpd.handlers.Mailbox "$DIR/inbox" >"$DIR/smtp.log" 2>&1 3>&- &
