@@ -412,12 +412,17 @@ class StackWatch {
                             [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       wanted.push_back(std::move(points));
     }
+    if (!drop_replaced(mapped, wanted)) return Found::ended;  // reads what may lie on a disk, and saves needless waits
+    if (wanted.empty()) return Found::all;
+    std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+    if (prepare(tracked.timed) == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
     // One by one, so that each is compared just before it is attached. If the kernel only tells which pages were
     // written to, all are compared first: to attach one writes to its page.
     const std::size_t together = mapped.shown && !counters_.asks_broker() ? 1 : wanted.size();
     for (std::span<const FunctionPoints> rest = wanted; !rest.empty(); rest = rest.subspan(together)) {
-      const Found found = attach_together(mapped, rest.first(together));
+      const Found found = attach_together(mapped, rest.first(together), begin);
       if (found != Found::all) return found;
+      begin = read_clock(CLOCK_MONOTONIC);
     }
     return Found::all;
   }
@@ -456,9 +461,10 @@ class StackWatch {
     return tell_replaced(library.tracked, replaced);
   }
 
-  /// What takes long happens here, not between a comparison and its link. Returns an errno. Behind the broker, a
-  /// request may wait its turn, so that the newest link tells nothing there. Perf events end one by one, a tenth of a
-  /// second each, so that one of them has to do for a round.
+  /// What takes long happens here, not between a comparison and its link: once for a library, because more of these
+  /// links take longer to end than they save. Returns an errno. Behind the broker, a request may wait its turn, so that
+  /// the newest link tells nothing there. Perf events end one by one, a tenth of a second each, so that one of them has
+  /// to do for a round.
   int prepare(bool timed) {
     const bool remembered = !counters_.asks_broker() && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers;
     const bool has_to_do = !counters_.is_multi() && !prepared_.empty();
@@ -479,15 +485,11 @@ class StackWatch {
   /// call ends the process: to detach it does not mend it. One that is replaced later only loses its breakpoint, but
   /// gets it back, into the new code, if functions in neighbouring pages are replaced, so that the kernel joins the
   /// mappings of these pages (vma_complete(), uprobe_mmap(); both were tried on Linux 6.18). The comparison behind the
-  /// link can only prevent that last step.
-  Found attach_together(const MappedLibrary& library, std::span<const FunctionPoints> wanted) {
+  /// link can only prevent that last step. `begin`: since when the time is told as theirs.
+  Found attach_together(const MappedLibrary& library, std::span<const FunctionPoints> wanted, std::int64_t begin) {
     Tracked& tracked = library.tracked;
-    std::vector<FunctionPoints> now(wanted.begin(), wanted.end());
-    if (!drop_replaced(library, now)) return Found::ended;  // reads what may lie on a disk, and saves needless waits
-    if (now.empty()) return Found::all;
     const std::int64_t cpu_begin = counters_.cpu_ns();
-    const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
-    if (prepare(tracked.timed) == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
+    std::vector<FunctionPoints> now(wanted.begin(), wanted.end());
     if (!drop_replaced(library, now)) return Found::ended;
     if (now.empty()) return Found::all;
     std::vector<CallCounters::Function> functions;

@@ -93,6 +93,8 @@ int status_of(const std::function<int(Requests&)>& body, const std::string& open
 bool makes_rest(Requests& worker, const ToyProcess& toy) {
   worker.use(kLittle);
   if (!worker.comes_to(toy.pid(), [&] { return worker.counts("ncclAllReduce") && toy.probed(); })) return false;
+  // Nobody asks meanwhile: the round that attached ends. To detach what it prepared by takes longest.
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
   static_cast<void>(toy.ask({.call = Call::reduce, .times = kDear}));
   return worker.comes_to(toy.pid(), [&] { return !worker.counts("ncclAllReduce"); }) &&
          worker.comes_to(toy.pid(), [&] { return !toy.probed(); });
