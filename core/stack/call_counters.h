@@ -183,7 +183,7 @@ class CallCounters {
   };
   /// Null, with errno: the kernel refuses one.
   const Programs* programs_of(const CallShape& shape);
-  /// Programs that the kernel refuses are tried again the next time.
+  /// Programs that are refused are tried again the next time.
   void load_programs(bool timed);
   /// The number of those that come first, as the ends of calls between marks do.
   [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;

@@ -461,10 +461,10 @@ class StackWatch {
     return tell_replaced(library.tracked, replaced);
   }
 
-  /// Takes the kernel's wait upon itself, so that it does not come between a comparison and its link: once for a
-  /// library, because more of these links take longer to end than they save. Returns an errno. Behind the broker, a
-  /// request may wait its turn, so that the newest link tells nothing there. Perf events end one by one, a tenth of a
-  /// second each, so that one of them has to do for a round.
+  /// The kernel's wait happens here, not between a comparison and its link: once for a library, because more of these
+  /// links take longer to end than they save. Returns an errno. Behind the broker, a request may wait its turn, so that
+  /// the newest link tells nothing there. Perf events end one by one, a tenth of a second each, so that one of them has
+  /// to do for a round.
   int prepare(bool timed) {
     const bool remembered = !counters_.asks_broker() && read_clock(CLOCK_MONOTONIC) - linked_ns_ < kKernelRemembers;
     const bool has_to_do = !counters_.is_multi() && !prepared_.empty();
@@ -515,7 +515,8 @@ class StackWatch {
     return take_in(library, now, std::move(links), took_ns);
   }
 
-  /// Takes over the links that were made just now, which took `took_ns`.
+  /// Keeps the links that were just made, and detaches those of functions that were replaced meanwhile. `took_ns`: to
+  /// make them.
   Found take_in(const MappedLibrary& library, std::span<const FunctionPoints> functions,
                 std::vector<CallCounters::Attached> links, std::int64_t took_ns) {
     Tracked& tracked = library.tracked;
@@ -650,7 +651,7 @@ class StackWatch {
   CallBudget budget_;
   std::set<std::size_t> rested_;  // functions that did so at least once
   std::vector<std::size_t> due_;  // functions whose turn begins once they are told
-  CallLinks prepared_;            // made by prepare(): to detach them takes long, so that few or all are at once
+  CallLinks prepared_;            // made by prepare(), and detached together: that takes long
   std::int64_t linked_ns_ = 0;    // when the newest link was made
   std::set<bool> loaded_;         // programs for functions that are timed, and for others
   std::jthread thread_;           // last: it uses everything above
