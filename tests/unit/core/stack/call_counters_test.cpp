@@ -18,7 +18,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +33,16 @@
 
 namespace reveal::tests::call_counters_test {
 namespace {
+
+/// Null, and the reason, where this kernel does not let us.
+std::unique_ptr<CallCounters> counters_by(CallCounters::Way way, std::string& why_not) {
+  try {
+    return std::make_unique<CallCounters>(stack_functions().size(), way);
+  } catch (const Unavailable& why) {
+    why_not = why.what();
+    return nullptr;
+  }
+}
 
 // It counts the calls of a function of its own, by another thread, before it is there at all.
 TEST(Stack, CountsByPerfEventsOnOlderKernels) {
@@ -65,12 +74,9 @@ TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
   const std::array<CallCounters::Point, 2> points = {
       {{.offset = found.offsets.at(0), .index = 0}, {.offset = found.offsets.at(1), .index = 1}}};
   for (const CallCounters::Way way : {CallCounters::Way::multi, CallCounters::Way::single}) {
-    std::optional<CallCounters> counters;
-    try {
-      counters.emplace(stack_functions().size(), way);
-    } catch (const Unavailable& why) {
-      GTEST_SKIP() << why.what();
-    }
+    std::string why_not;
+    const std::unique_ptr<CallCounters> counters = counters_by(way, why_not);
+    if (!counters) GTEST_SKIP() << why_not;
     for (const bool timed : {false, true}) {
       if (timed && !may_be_timed(::getpid())) continue;
       const CallShape shape{.timed = timed};
@@ -100,12 +106,9 @@ TEST(Stack, CountsFunctionsThatAreAttachedTogetherByBothWays) {
 
 TEST(Stack, PreparesTheKernelByAFunctionThatNobodyCalls) {
   for (const CallCounters::Way way : {CallCounters::Way::multi, CallCounters::Way::single}) {
-    std::optional<CallCounters> counters;
-    try {
-      counters.emplace(stack_functions().size(), way);
-    } catch (const Unavailable& why) {
-      GTEST_SKIP() << why.what();
-    }
+    std::string why_not;
+    const std::unique_ptr<CallCounters> counters = counters_by(way, why_not);
+    if (!counters) GTEST_SKIP() << why_not;
     for (const bool timed : {false, true}) {
       CallCounters::Attached prepared = counters->prepare(timed);
       EXPECT_EQ(prepared.error, 0) << counters->way();
