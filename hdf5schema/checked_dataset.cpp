@@ -53,19 +53,7 @@ void inflate_exactly(std::span<const unsigned char> from, std::span<unsigned cha
 void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned char* to) {
   const std::size_t count = from.size() / width;
   if (width == sizeof(std::uint64_t)) {
-    constexpr std::size_t kTogether = 512;
-    std::uint64_t elements[kTogether];
-    for (std::size_t first = 0; first < count; first += kTogether) {
-      const std::size_t few = std::min(kTogether, count - first);
-      std::fill_n(elements, few, 0);
-      for (std::size_t byte = 0; byte < width; ++byte) {
-        const unsigned char* plane = from.data() + byte * count + first;
-        // The high bytes of small numbers: comparing a stretch with itself, moved by one, shows whether it is all zero.
-        if (plane[0] == 0 && std::memcmp(plane, plane + 1, few - 1) == 0) continue;
-        for (std::size_t i = 0; i < few; ++i) elements[i] |= static_cast<std::uint64_t>(plane[i]) << 8 * byte;
-      }
-      std::memcpy(to + first * width, elements, few * width);
-    }
+    unshuffle_numbers(from.first(count * width), std::as_writable_bytes(std::span(to, count * width)));
   } else {
     for (std::size_t byte = 0; byte < width; ++byte) {
       for (std::size_t i = 0; i < count; ++i) to[i * width + byte] = from[byte * count + i];
@@ -99,8 +87,8 @@ hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
 }
 
 /// Reused by each thread; a chunk of a trace is a megabyte.
-std::vector<unsigned char>& scratch(int which) {
-  thread_local std::vector<unsigned char> buffers[2];
+ByteBuffer& scratch(int which) {
+  thread_local ByteBuffer buffers[2];
   return buffers[which];
 }
 
@@ -126,8 +114,10 @@ struct CheckedDataset::Impl {
 
   void check_layout();
   void check_filters(const H5::DSetCreatPropList& created);
-  bool load(const hsize_t* offset, std::vector<unsigned char>& stored, std::uint32_t& skipped) const;
-  void decode(std::span<const unsigned char> stored, std::uint32_t skipped, std::vector<unsigned char>& bytes) const;
+  bool load(const hsize_t* offset, ByteBuffer& stored, std::uint32_t& skipped) const;
+  /// Undoes the filters, except for shuffling where that is the last step: returns whether it is left to be undone.
+  bool decode(std::span<const unsigned char> stored, std::uint32_t skipped, ByteBuffer& bytes) const;
+  void unshuffle_whole(std::span<const unsigned char>& from, ByteBuffer& bytes) const;
   /// Negative if there is none.
   [[nodiscard]] int member_if_any(const char* name) const;
   [[nodiscard]] std::size_t member(const char* name) const;
@@ -201,8 +191,7 @@ void CheckedDataset::Impl::check_filters(const H5::DSetCreatPropList& created) {
 }
 
 /// The chunk as it is stored.
-bool CheckedDataset::Impl::load(const hsize_t* offset, std::vector<unsigned char>& stored,
-                                std::uint32_t& skipped) const {
+bool CheckedDataset::Impl::load(const hsize_t* offset, ByteBuffer& stored, std::uint32_t& skipped) const {
   const Hdf5Access access;
   const hsize_t bytes = stored_bytes(dataset, offset);
   if (bytes == 0) return false;
@@ -213,28 +202,42 @@ bool CheckedDataset::Impl::load(const hsize_t* offset, std::vector<unsigned char
   return true;
 }
 
-void CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::uint32_t skipped,
-                                  std::vector<unsigned char>& bytes) const {
-  std::vector<unsigned char>& inflated = scratch(1);
+bool CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::uint32_t skipped,
+                                  ByteBuffer& bytes) const {
+  std::size_t last = 0;  // the filter that was applied first
+  while (last < filters.size() && (skipped >> last & 1) != 0) ++last;
+  bool shuffled = false;
   for (std::size_t i = filters.size(); i-- > 0;) {
     if ((skipped >> i & 1) != 0) continue;
     switch (filters[i].id) {
       case H5Z_FILTER_FLETCHER32:
         stored = checked(stored);
         break;
-      case H5Z_FILTER_DEFLATE:
-        inflated.resize(filters[i].input);
-        inflate_exactly(stored, inflated);
-        stored = inflated;
+      case H5Z_FILTER_DEFLATE:  // comes before unshuffling (check_filters), so that `stored` is not in `bytes` yet
+        bytes.resize(filters[i].input);
+        inflate_exactly(stored, bytes);
+        stored = bytes;
         break;
       default:
-        bytes.resize(stored.size());
-        unshuffle(stored, width, bytes.data());
-        stored = bytes;
+        shuffled = i == last;
+        if (!shuffled) unshuffle_whole(stored, bytes);
     }
   }
   if (stored.size() != chunk_bytes) throw Error("a chunk has the wrong length");
-  if (stored.data() != bytes.data()) bytes.assign(stored.begin(), stored.end());
+  if (stored.data() == bytes.data()) {
+    bytes.resize(chunk_bytes);  // without a checksum that was shuffled with them
+  } else {
+    bytes.assign(stored.begin(), stored.end());
+  }
+  return shuffled;
+}
+
+/// `from` may be in `bytes`, and is there afterwards.
+void CheckedDataset::Impl::unshuffle_whole(std::span<const unsigned char>& from, ByteBuffer& bytes) const {
+  bytes.swap(scratch(1));
+  bytes.resize(from.size());
+  unshuffle(from, width, bytes.data());
+  from = bytes;
 }
 
 std::span<const Hdf5Size> CheckedDataset::extent() const noexcept {
@@ -326,7 +329,7 @@ void CheckedDataset::read(Hdf5Size length, const std::function<void(std::span<co
     take(elements);
     return;
   }
-  std::vector<unsigned char> bytes;
+  ByteBuffer bytes;
   for (hsize_t first = 0; first < length; first += impl_->chunk[0]) {
     if (!read_chunk(&first, bytes)) throw Error("a part of it is missing");
     const std::span<const unsigned char> rows =
@@ -335,12 +338,26 @@ void CheckedDataset::read(Hdf5Size length, const std::function<void(std::span<co
   }
 }
 
-bool CheckedDataset::read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const {
-  std::vector<unsigned char>& stored = scratch(0);
+bool CheckedDataset::read_chunk(const Hdf5Size* offset, ByteBuffer& bytes) const {
+  ByteBuffer& stored = scratch(0);
   std::uint32_t skipped = 0;
   if (!impl_->load(offset, stored, skipped)) return false;
-  impl_->decode(stored, skipped, bytes);
+  if (impl_->decode(stored, skipped, bytes)) {
+    std::span<const unsigned char> shuffled = bytes;
+    impl_->unshuffle_whole(shuffled, bytes);
+  }
   return true;
+}
+
+void CheckedDataset::read_numbers(const Hdf5Size* offset, NumberChunk& chunk) const {
+  if (impl_->width != sizeof(std::int64_t)) throw Error("its values have the wrong type");
+  ByteBuffer& stored = scratch(0);
+  std::uint32_t skipped = 0;
+  if (impl_->load(offset, stored, skipped)) {
+    chunk.shuffled = impl_->decode(stored, skipped, chunk.bytes);
+  } else {
+    chunk.bytes.clear();
+  }
 }
 
 bool CheckedDataset::has_checksums() const noexcept {
@@ -348,7 +365,7 @@ bool CheckedDataset::has_checksums() const noexcept {
 }
 
 std::optional<std::uint32_t> CheckedDataset::checksum(const Hdf5Size* offset) const {
-  std::vector<unsigned char>& stored = scratch(0);
+  ByteBuffer& stored = scratch(0);
   std::uint32_t skipped = 0;
   if (!impl_->load(offset, stored, skipped)) return std::nullopt;
   if (!has_checksums() || (skipped >> (impl_->filters.size() - 1) & 1) != 0) throw Error("a chunk has no checksum");
@@ -358,7 +375,7 @@ std::optional<std::uint32_t> CheckedDataset::checksum(const Hdf5Size* offset) co
 
 CheckedDataset::Chunk CheckedDataset::state(const Hdf5Size* offset) const noexcept {
   try {
-    std::vector<unsigned char>& stored = scratch(0);
+    ByteBuffer& stored = scratch(0);
     std::uint32_t skipped = 0;
     if (!impl_->load(offset, stored, skipped)) return Chunk::absent;
     if (has_checksums()) static_cast<void>(checked(stored));

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/byte_buffer.h"
 #include "hdf5schema/hdf5_objects.h"
+#include "hdf5schema/number_chunk.h"
 
 namespace reveal {
 
@@ -49,7 +51,9 @@ class CheckedDataset {
   void read(Hdf5Size length, const std::function<void(std::span<const char>)>& take) const;
 
   /// The chunk at `offset` as it was before the filters; false if it is not stored.
-  bool read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const;
+  bool read_chunk(const Hdf5Size* offset, ByteBuffer& bytes) const;
+  /// The same of a dataset of 64-bit numbers. After an exception, `chunk` has nothing that is worth reading.
+  void read_numbers(const Hdf5Size* offset, NumberChunk& chunk) const;
   /// Its checksum, verified; nothing if it is not stored. Only for datasets with checksums.
   [[nodiscard]] std::optional<std::uint32_t> checksum(const Hdf5Size* offset) const;
   [[nodiscard]] bool has_checksums() const noexcept;

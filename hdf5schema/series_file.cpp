@@ -116,7 +116,7 @@ std::vector<double> numbers_of(const CheckedDataset& values) {
     values.dataset().read(numbers.data(), H5::PredType::NATIVE_DOUBLE);
     return numbers;
   }
-  std::vector<unsigned char> bytes;
+  ByteBuffer bytes;
   for (hsize_t row = 0; row < rows; row += chunk[0]) {
     for (hsize_t column = 0; column < columns; column += chunk[1]) {
       const hsize_t offset[2] = {row, column};

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 
 #include "hdf5schema/basics/enum_names.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/checked_dataset.h"
 #include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
@@ -207,9 +207,35 @@ struct Records {
 /// chunk.
 struct OpenFamily {
   CheckedDataset values;
-  /// By the chunk's place in time, then among the channels; empty: it is not stored.
-  std::map<std::pair<hsize_t, hsize_t>, std::vector<unsigned char>> chunks;
+  std::size_t columns_kept = 0;  // the last ones
+  /// By the chunk's place in time, then among the channels.
+  std::map<std::pair<hsize_t, hsize_t>, NumberChunk> chunks = {};
+  std::vector<NumberChunk> spare = {};  // memory for the next ones
+
+  const NumberChunk& chunk_at(hsize_t row, hsize_t channel);
+  void make_room_for(hsize_t row);
 };
+
+/// A chunk that cannot be read leaves nothing behind.
+const NumberChunk& OpenFamily::chunk_at(hsize_t row, hsize_t channel) {
+  const auto known = chunks.find({row, channel});
+  if (known != chunks.end()) return known->second;
+  NumberChunk chunk;
+  if (!spare.empty()) {
+    chunk = std::move(spare.back());
+    spare.pop_back();
+  }
+  const hsize_t offset[2] = {channel, row};
+  values.read_numbers(offset, chunk);
+  return chunks.emplace(std::pair{row, channel}, std::move(chunk)).first->second;
+}
+
+/// Forgets the columns that no piece comes back for once the one at `row` is read; the next chunks take their memory.
+void OpenFamily::make_room_for(hsize_t row) {
+  const hsize_t before = columns_kept > 1 ? (columns_kept - 1) * values.chunk()[1] : 0;
+  const auto end = chunks.lower_bound({row - std::min(row, before), 0});
+  for (auto at = chunks.begin(); at != end; at = chunks.erase(at)) spare.push_back(std::move(at->second));
+}
 
 /// The row of the table /stored for a family.
 struct StoredFamily {
@@ -233,6 +259,7 @@ struct TraceReader::Impl {
   /// Guards open_families. Taken before the library's lock, which each CheckedDataset takes by itself.
   mutable std::mutex reading;
   mutable std::map<std::string, OpenFamily> open_families;  // by path
+  mutable std::size_t large_kept = 0;                       // bytes that their large columns take, guarded likewise
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
   std::size_t objects = 0;
@@ -260,6 +287,7 @@ struct TraceReader::Impl {
   [[nodiscard]] std::size_t rows_of(const CheckedDataset& table, std::size_t most) const;
   [[nodiscard]] std::vector<char> bytes_of(const CheckedDataset& table, std::size_t most) const;
   [[nodiscard]] OpenFamily& opened(const Family& family) const;
+  [[nodiscard]] std::size_t columns_to_keep(const Family& family, const CheckedDataset& values) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   /// The result of `read_part`; a failure becomes an Error that names the file and the part.
   template <class ReadPart>
@@ -270,8 +298,9 @@ struct TraceReader::Impl {
       throw Error(path.string() + ": " + part + ": " + failure_reason());
     }
   }
-  /// [channel][time] for family.channels and family.time_ns, 8 bytes each; the rest is `missing`.
-  void read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
+  enum class Form : std::uint8_t { stored, real };
+  /// [channel][time] for family.channels and family.time_ns, 8 bytes each; the rest is missing.
+  void read_block(const Family& family, std::size_t first_row, std::size_t rows, Form form,
                   std::span<std::byte> values) const;
 };
 
@@ -718,37 +747,59 @@ std::string TraceReader::topology_xml() const {
 OpenFamily& TraceReader::Impl::opened(const Family& family) const {
   const auto known = open_families.find(family.spec.path);
   if (known != open_families.end()) return known->second;
-  return open_families.emplace(family.spec.path, OpenFamily{CheckedDataset(file, family.spec.path), {}}).first->second;
+  CheckedDataset values(file, family.spec.path);
+  const std::size_t kept = columns_to_keep(family, values);
+  return open_families.emplace(family.spec.path, OpenFamily{std::move(values), kept}).first->second;
 }
 
-void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
+/// A piece comes back for the column in which the one before it ended, and a long rest for the one before that. Without
+/// the chunks, each of them is inflated once for every piece that touches it.
+std::size_t TraceReader::Impl::columns_to_keep(const Family& family, const CheckedDataset& values) const {
+  constexpr std::size_t kSmall = 4 << 20;         // bytes of a column
+  constexpr std::size_t kMostOfLarge = 32 << 20;  // bytes of one column of each large family
+  const hsize_t height = std::min<hsize_t>(family.channels.size(), values.extent()[0]);
+  const std::size_t column = height * values.chunk()[1] * values.width();
+  if (column <= kSmall) return 2;
+  if (column > kMostOfLarge - large_kept) return 0;
+  large_kept += column;
+  return 1;
+}
+
+void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, Form form,
                                    std::span<std::byte> values) const {
   constexpr std::size_t kValue = sizeof(std::int64_t);
-  constexpr std::size_t kMostKept = 4 << 20;  // bytes of a column of chunks
   const std::lock_guard lock(reading);
   OpenFamily& open = opened(family);
   const auto extent = open.values.extent();
   const auto chunk = open.values.chunk();
   const hsize_t channels_there = std::min<hsize_t>(family.channels.size(), extent[0]);
   const hsize_t end = std::min<hsize_t>(first_row + rows, extent[1]);
-  // Values that no chunk fills are not touched by the code below.
-  for (std::size_t i = 0; i < values.size(); i += kValue) std::memcpy(values.data() + i, &missing, kValue);
+  const bool converted = form == Form::real && !stored_as_real(family.spec);
+  const std::int64_t missing = form == Form::real ? std::bit_cast<std::int64_t>(kNaN) : kMissing;
+  const auto fill_missing = [missing](std::span<std::byte> part) {
+    for (std::size_t i = 0; i < part.size(); i += kValue) std::memcpy(part.data() + i, &missing, kValue);
+  };
+  if (channels_there < family.channels.size() || end < first_row + rows) fill_missing(values);
+  if (first_row >= end) return;
   for (hsize_t row = first_row - first_row % chunk[1]; row < end; row += chunk[1]) {
+    open.make_room_for(row);
     const hsize_t from = std::max<hsize_t>(row, first_row);
     const std::size_t count = std::min(row + chunk[1], end) - from;
     for (hsize_t channel = 0; channel < channels_there; channel += chunk[0]) {
-      const auto [at, fresh] = open.chunks.try_emplace({row, channel});
-      const hsize_t offset[2] = {channel, row};
-      if (fresh && !open.values.read_chunk(offset, at->second)) at->second.clear();
-      if (at->second.empty()) continue;
-      for (hsize_t c = 0; c < std::min(chunk[0], channels_there - channel); ++c)
-        std::memcpy(values.data() + ((channel + c) * rows + (from - first_row)) * kValue,
-                    at->second.data() + (c * chunk[1] + (from - row)) * kValue, count * kValue);
+      const NumberChunk& numbers = open.chunk_at(row, channel);
+      for (hsize_t c = 0; c < std::min(chunk[0], channels_there - channel); ++c) {
+        const auto to = values.subspan(((channel + c) * rows + (from - first_row)) * kValue, count * kValue);
+        const std::size_t first = c * chunk[1] + (from - row);
+        if (numbers.bytes.empty()) {
+          fill_missing(to);
+        } else if (converted) {
+          numbers.copy_as_reals(first, to);
+        } else {
+          numbers.copy(first, to);
+        }
+      }
     }
-    // The last two columns are come back for.
-    const bool large = channels_there * chunk[1] * kValue > kMostKept;
-    const hsize_t kept_from = large ? row + 1 : row - std::min(row, chunk[1]);
-    open.chunks.erase(open.chunks.begin(), open.chunks.lower_bound({kept_from, 0}));
+    if (open.columns_kept == 0) open.chunks.clear();
   }
 }
 
@@ -763,18 +814,9 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
 }
 
 void TraceReader::read(const Family& family, std::size_t first, std::size_t rows, std::vector<double>& values) const {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   impl_->in_part(family.spec.path, [&] {
     values.resize(family.channels.size() * rows);
-    const bool real = stored_as_real(family.spec);
-    impl_->read_block(family, first, rows, real ? std::bit_cast<std::int64_t>(kNan) : kMissing,
-                      std::as_writable_bytes(std::span(values)));
-    if (real) return;
-    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
-    for (double& value : values) {
-      const auto stored = std::bit_cast<std::int64_t>(value);
-      value = stored == kMissing ? kNan : static_cast<double>(stored);
-    }
+    impl_->read_block(family, first, rows, Impl::Form::real, std::as_writable_bytes(std::span(values)));
   });
 }
 
@@ -792,7 +834,7 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::size_t first, std::size_t rows) const {
   return impl_->in_part(family.spec.path, [&] {
     std::vector<std::int64_t> values(family.channels.size() * rows);
-    impl_->read_block(family, first, rows, kMissing, std::as_writable_bytes(std::span(values)));
+    impl_->read_block(family, first, rows, Impl::Form::stored, std::as_writable_bytes(std::span(values)));
     return values;
   });
 }
@@ -820,7 +862,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family, std::size_t fir
     const hsize_t there = impl_->unclosed ? columns_within(dataset, high) : dataset.extent()[1];
     const hsize_t end = std::min<hsize_t>(bases.first + bases.chunks, there);
     if (end <= bases.first) return bases;
-    std::vector<unsigned char> bytes;
+    ByteBuffer bytes;
     for (hsize_t column = bases.first / chunk[1] * chunk[1]; column < end; column += chunk[1]) {
       const hsize_t from = std::max<hsize_t>(column, bases.first);
       const std::size_t count = std::min(column + chunk[1], end) - from;

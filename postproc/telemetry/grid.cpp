@@ -1,6 +1,7 @@
 #include "postproc/telemetry/grid.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -197,22 +198,61 @@ class WholeChannel {
   std::vector<Run> runs_;
 };
 
+/// The places of the family that is laid. Most families of a node have the times of the one before: these are divided
+/// into samples once.
+class CurrentPlaces {
+ public:
+  CurrentPlaces(const Grid& grid, std::size_t begin, std::size_t samples)
+      : grid_(grid), begin_(static_cast<std::int64_t>(begin)), samples_(samples) {
+    places_.ticks_in_step = grid.ticks_in_step();
+  }
+
+  const Places& of(const std::vector<std::int64_t>& time_ns) {
+    if (time_ns == time_ns_) return places_;
+    time_ns_ = time_ns;
+    whole_ = {};
+    places_.at.clear();
+    places_.ticks.clear();
+    places_.at.reserve(time_ns.size());
+    places_.ticks.reserve(time_ns.size());
+    for (const std::int64_t time : time_ns) {
+      places_.at.push_back(grid_.index(time) - begin_);
+      places_.ticks.push_back(grid_.tick(time) - begin_ * places_.ticks_in_step);
+    }
+    return places_;
+  }
+
+  /// For the times that were given last.
+  const WholeChannel& whole(Kind kind, double period_steps) {
+    Whole& known = whole_[is_counted(kind) ? 1 : 0];
+    if (!known.channel || known.period_steps != period_steps)
+      known = {WholeChannel(kind, places_.at, period_steps, samples_), period_steps};
+    return *known.channel;
+  }
+
+ private:
+  struct Whole {
+    std::optional<WholeChannel> channel;
+    double period_steps = 0;
+  };
+
+  const Grid& grid_;
+  std::int64_t begin_;
+  std::size_t samples_;
+  std::vector<std::int64_t> time_ns_;
+  Places places_;
+  std::array<Whole, 2> whole_;  // levels, counters
+};
+
 /// Lays the family's channels one after the other: `place(i, lay)` calls `lay` with the place.
 template <typename Place>
-void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t samples,
-                const Place& place) {
-  Places places{.ticks_in_step = grid.ticks_in_step()};
-  std::vector<std::int64_t>& at = places.at;
-  at.reserve(family.time_ns.size());
-  places.ticks.reserve(family.time_ns.size());
-  for (const std::int64_t time : family.time_ns) {
-    at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
-    places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
-  }
+void lay_values(const FamilyRows& family, const Grid& grid, CurrentPlaces& current, const Place& place) {
+  const Places& places = current.of(family.time_ns);
+  const std::size_t rows_of_one = places.at.size();
   const double steps = period_steps(family.spec, static_cast<double>(grid.step_ns()) * 1e-9);
-  const WholeChannel whole(family.spec.kind, at, steps, samples);
+  const WholeChannel& whole = current.whole(family.spec.kind, steps);
   for (std::size_t i = 0; i < family.channels.size(); ++i) {
-    const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
+    const auto rows = std::span(family.values).subspan(i * rows_of_one, rows_of_one);
     const bool seen = !family.seen_before.empty() && family.seen_before[i];
     place(i, [&](std::span<double> out) {
       if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
@@ -271,6 +311,7 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
   telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid.begin_utc_ns() + static_cast<std::int64_t>(begin) * grid.step_ns();
   telemetry.samples = samples;
+  CurrentPlaces current(grid, begin, samples);
   std::size_t channels = 0;
   for (std::size_t f = 0; f < families; ++f) {
     const FamilyRows* rows = rows_of(f);
@@ -279,7 +320,7 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
     channels += rows->channels.size();
     if (telemetry.channels.size() < channels) append_channels(*rows, telemetry);
     telemetry.values.resize(channels * samples);
-    lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
+    lay_values(*rows, grid, current, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
   }
   telemetry.channels.resize(channels);  // derived channels are computed again
 }
@@ -287,11 +328,12 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
 void lay_part_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families,
                       const RowsOf& rows_of, std::size_t at, Telemetry& zeros) {
   std::vector<double> laid(samples);
+  CurrentPlaces current(grid, begin, samples);
   std::size_t first = 0;
   for (std::size_t f = 0; f < families; ++f) {
     const FamilyRows* rows = rows_of(f);
     if (rows == nullptr) continue;
-    lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) {
+    lay_values(*rows, grid, current, [&](std::size_t i, const auto& lay) {
       lay(std::span(laid));
       copy_onto_zeros(laid, zeros.series(first + i).subspan(at, samples));
     });

@@ -90,6 +90,18 @@ TEST_F(DamagedFile, LosesOneFamilyByNameAndKeepsTheRest) {
   EXPECT_EQ(reader.damages()[0].spec.subsystem, Subsystem::memory);
 }
 
+TEST_F(DamagedFile, IsRefusedEachTimeItIsRead) {
+  const auto [address, bytes] = first_chunk(path_, "memory/vmstat");
+  std::string content = bytes_of(path_);
+  content[address + bytes / 2] = static_cast<char>(content[address + bytes / 2] ^ 1);
+  write_bytes(path_, content);
+  const TraceReader reader(path_, TraceReader::Check::names);
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path != "memory/vmstat") continue;
+    for (int i = 0; i < 2; ++i) EXPECT_THROW(static_cast<void>(reader.read(family)), Error) << i;
+  }
+}
+
 TEST_F(DamagedFile, WithALostChunkIndexDoesNotPassForOneThatMeasuredNothing) {
   const std::filesystem::path small = directory_.path() / "small.h5";
   ASSERT_TRUE(compact(path_, small));  // as longer recordings are closed: with an index that a file of 1.8 has

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"
@@ -155,6 +156,54 @@ TEST(Trace, IsReadByTwoThreadsWithOneReader) {
     for (int i = 0; i < kTimes; ++i) EXPECT_EQ(reader.read(family, 1, kRows - 1), increments);
   }
   ::alarm(0);
+}
+
+/// Few rows have values: the others take no time to compress.
+std::int64_t value_at(std::size_t channel, std::size_t row) {
+  const bool there = (row + 100) % 10'000 < 200 && row % 7 != channel % 7;
+  return there ? static_cast<std::int64_t>(1000 * row + channel) : kMissing;
+}
+
+void write_wide_trace(const std::filesystem::path& path, std::size_t channels, std::size_t rows_per_chunk) {
+  TraceFile trace(path, sample_header(), TraceFile::Form::closed);
+  const std::size_t axis = trace.add_axis("100ms", rows_per_chunk);
+  const std::size_t family = trace.add_family(gauge_family(), axis, 1, channels);
+  trace.start();
+  std::vector<ChannelKey> keys(channels);
+  for (std::size_t c = 0; c < channels; ++c) keys[c].metric = "m" + std::to_string(c);
+  trace.write_channels(family, 0, keys);
+  std::size_t first = 0;
+  for (const std::size_t rows : {rows_per_chunk, std::size_t{70}}) {
+    std::vector<std::int64_t> values(channels * rows);
+    std::vector<std::int64_t> times(rows);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(i / rows, first + i % rows);
+    for (std::size_t row = 0; row < rows; ++row) times[row] = static_cast<std::int64_t>(first + row) * 100'000'000;
+    trace.write_rows(family, channels, rows, values.data(), {});
+    trace.write_times(axis, times);
+    first += rows;
+  }
+  trace.close(true);
+}
+
+TEST(TraceReader, ReadsPiecesOfFamiliesOfAnyWidth) {
+  const TemporaryDirectory directory;
+  // Two columns of chunks are kept, one, none.
+  for (const auto& [channels, width] : {std::pair<std::size_t, std::size_t>{3, 100}, {3, 200'000}, {3, 1'500'000}}) {
+    const auto path = directory.path() / ("t" + std::to_string(width) + ".h5");
+    write_wide_trace(path, channels, width);
+    const TraceReader reader(path);
+    const TraceReader::Family& family = reader.families().at(0);
+    std::vector<double> values;
+    for (const std::size_t first : {width - 90, width - 30, width + 20, width - 90, std::size_t{5}}) {
+      constexpr std::size_t kRows = 50;
+      reader.read(family, first, kRows, values);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::int64_t expected = value_at(i / kRows, first + i % kRows);
+        ASSERT_TRUE(expected == kMissing ? std::isnan(values[i]) : values[i] == static_cast<double>(expected))
+            << width << ": " << first << " " << i << " " << values[i];
+      }
+    }
+  }
 }
 
 }  // namespace

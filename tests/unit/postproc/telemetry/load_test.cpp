@@ -58,6 +58,26 @@ TEST(MergeLoad, CountsEachStepAfterTheFirstTick) {
   expect_same(laid(family(Kind::counter, {0, 1, 2, 3}, {kNaN, 5, 6, 7}), 3), {5, 6, 7});
 }
 
+TEST(MergeLoad, LaysEachFamilyAsIfItWereAlone) {
+  const std::vector<FamilyRows> families{
+      family(Kind::counter, {0, 1, 2, 3, 5, 6}, {kNaN, 5, 6, 7, 8, 9}),
+      family(Kind::counter, {0, 1, 2, 3, 5, 6}, {1, 2, 3, 4, 5, 6}, 3),
+      family(Kind::gauge, {0, 1, 2, 3, 5, 6}, {1, 2, 3, 4, 5, 6}),
+      family(Kind::gauge, {0, 1, 2, 3, 5, 6}, {1, kNaN, 3, 4, 5, 6}, 3),
+      family(Kind::gauge, {0, 3, 6}, {1, 2, 3}, 3),
+      family(Kind::counter, {}, {}),
+      family(Kind::counter, {0, 1, 2, 3, 5, 6}, {9, 8, 7, 6, 5, 4}),
+  };
+  const Grid grid(3'000'000, 6 * kStep + 3'000'000, kUtc, std::chrono::nanoseconds(kStep));
+  Telemetry together;
+  lay_on_grid(
+      grid, 0, grid.samples(), families.size(), [&](std::size_t f) { return &families[f]; }, together);
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    const auto series = together.series(f);
+    expect_same({series.begin(), series.end()}, laid(families[f], 6));
+  }
+}
+
 TEST(MergeLoad, AnalysesFinerTracesAtATenthOfASecond) {
   using namespace std::chrono_literals;
   for (const auto& [interval, step] : std::initializer_list<std::pair<std::chrono::milliseconds, std::int64_t>>{
