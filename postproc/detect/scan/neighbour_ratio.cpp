@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "postproc/numerics/inner_products.h"
+#include "postproc/numerics/simd.h"
 
 namespace reveal {
 
@@ -18,6 +19,20 @@ constexpr std::size_t kStepsPerLength = 4;  // positions per length of the inter
 constexpr std::size_t kMinSeconds = 3;      // shortest interval
 constexpr std::size_t kMinOutside = 4;
 constexpr std::size_t kMargin = 1;  // second around an interval that is neither inside nor outside
+
+REVEAL_VECTOR(FourFloats, float, 16);
+
+REVEAL_WIDE float least_of(const float* values, std::size_t n, float least) {
+  FourFloats leasts = FourFloats{} + least;
+  std::size_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    const FourFloats v = *reinterpret_cast<const FourFloats*>(values + i);
+    leasts = v < leasts ? v : leasts;
+  }
+  for (unsigned lane = 0; lane < kWide; ++lane) least = std::min(least, leasts[lane]);
+  for (; i < n; ++i) least = std::min(least, values[i]);
+  return least;
+}
 
 /// Means per second of the detecting series, [second, series], each with mean 0 and variance 1.
 Eigen::MatrixXf seconds_of(const ScanInput& input, std::size_t window) {
@@ -73,18 +88,20 @@ NeighbourRatio::NeighbourRatio(const ScanInput& input, const ScanScale& scale) :
 
 double NeighbourRatio::unlike(const Span& span, const std::vector<bool>& left_out) const {
   const auto n = static_cast<std::size_t>(distances_.rows());
-  std::vector<Eigen::Index> outside;
+  std::vector<Span> outside;  // runs of seconds
+  std::size_t count = 0;
   for (std::size_t s = 0; s < n; ++s) {
-    if (!left_out[s] && (s + kMargin < span.begin || s >= span.end + kMargin)) {
-      outside.push_back(static_cast<Eigen::Index>(s));
-    }
+    if (left_out[s] || (s + kMargin >= span.begin && s < span.end + kMargin)) continue;
+    if (outside.empty() || outside.back().end != s) outside.push_back({s, s});
+    ++outside.back().end;
+    ++count;
   }
-  if (outside.size() < kMinOutside) return -1;
+  if (count < kMinOutside) return -1;
   double sum = 0;
   for (std::size_t inside = span.begin; inside < span.end; ++inside) {
     const float* distance = distances_.col(static_cast<Eigen::Index>(inside)).data();
     float nearest = std::numeric_limits<float>::infinity();
-    for (const Eigen::Index s : outside) nearest = std::min(nearest, distance[s]);
+    for (const Span& run : outside) nearest = least_of(distance + run.begin, run.end - run.begin, nearest);
     sum += nearest;
   }
   return sum / static_cast<double>(span.end - span.begin);

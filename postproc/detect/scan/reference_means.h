@@ -7,6 +7,7 @@
 
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/detect/scan/scan_series.h"
+#include "postproc/detect/scan/series_scan.h"
 
 namespace reveal {
 
@@ -23,8 +24,7 @@ class ReferenceMeans {
  private:
   struct Sums {
     bool known = false;
-    double means = 0;
-    double squares = 0;
+    MeanSums all;
   };
   void sum_up(std::size_t series);
 

@@ -75,9 +75,9 @@ std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& reference,
   std::vector<ScoredInterval> found;
   for (options.first = 0; options.first + options.samples <= input.samples; options.first += options.samples / 2) {
     std::vector<ScoredInterval> intervals = scan_intervals(input, options);
+    std::erase_if(intervals, [&](const ScoredInterval& interval) { return interval.score < least; });
     std::stable_sort(intervals.begin(), intervals.end(), [](auto& a, auto& b) { return a.score > b.score; });
     for (const ScoredInterval& interval : intervals) {
-      if (interval.score < least) break;
       if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(interval, other); })) continue;
       const ScoredInterval refined = refine(reference, interval, scale);
       if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(refined, other); })) continue;

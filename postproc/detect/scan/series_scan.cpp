@@ -81,6 +81,57 @@ REVEAL_WIDE void widen(const float* values, std::size_t n, float& high, float& l
   }
 }
 
+/// The largest and the smallest of each `step` neighbours, four stretches side by side.
+REVEAL_WIDE void stretch_extremes(const float* values, std::size_t step, std::size_t count, float* high, float* low) {
+  std::size_t i = 0;
+  for (; i + kWide <= count; i += kWide) {
+    const float* first = values + i * step;
+    Narrow most = Narrow{} - INFINITY;
+    Narrow least = Narrow{} + INFINITY;
+    for (const float* at = first; at < first + step; ++at) {
+      const Narrow v{at[0], at[step], at[2 * step], at[3 * step]};
+      most = most < v ? v : most;
+      least = v < least ? v : least;
+    }
+    *reinterpret_cast<Narrow*>(high + i) = most;
+    *reinterpret_cast<Narrow*>(low + i) = least;
+  }
+  for (; i < count; ++i) {
+    high[i] = -INFINITY;
+    low[i] = INFINITY;
+    for (std::size_t k = 0; k < step; ++k) {
+      high[i] = std::max(high[i], values[i * step + k]);
+      low[i] = std::min(low[i], values[i * step + k]);
+    }
+  }
+}
+
+/// Adds the sums of `length` scores that begin at [0, n), and their squares.
+REVEAL_WIDE void add_sums(const double* prefix, std::size_t length, std::size_t n, double* sum, double* squares) {
+  Wide sums{};
+  Wide all_squares{};
+  std::size_t s = 0;
+  for (; s + kWide <= n; s += kWide) {
+    const Wide one = *reinterpret_cast<const Wide*>(prefix + s + length) - *reinterpret_cast<const Wide*>(prefix + s);
+    sums += one;
+    all_squares += one * one;
+  }
+  for (unsigned lane = 0; lane < kWide; ++lane) {
+    *sum += sums[lane];
+    *squares += all_squares[lane];
+  }
+  for (; s < n; ++s) {
+    const double one = prefix[s + length] - prefix[s];
+    *sum += one;
+    *squares += one * one;
+  }
+}
+
+/// Number of stretches of `length` scores.
+std::size_t stretches(std::span<const double> prefix, std::size_t length) {
+  return prefix.size() < length ? 0 : prefix.size() - length;
+}
+
 void take_every(std::span<const double> from, std::size_t first, std::size_t step, std::size_t count,
                 std::vector<double>& out) {
   out.resize(count);
@@ -88,6 +139,36 @@ void take_every(std::span<const double> from, std::size_t first, std::size_t ste
 }
 
 }  // namespace
+
+void prefix_sums(std::span<const float> scores, std::vector<double>& prefix) {
+  prefix.resize(scores.size() + 1);
+  prefix[0] = 0;
+  double sum = 0;
+  for (std::size_t t = 0; t < scores.size(); ++t) prefix[t + 1] = sum += scores[t];
+}
+
+MeanSums sums_of_means(std::span<const double> prefix, std::size_t length) {
+  MeanSums sums;
+  add_sums(prefix.data(), length, stretches(prefix, length), &sums.means, &sums.squares);
+  const auto count = static_cast<double>(length);  // divides two sums, not every mean
+  return {.means = sums.means / count, .squares = sums.squares / (count * count)};
+}
+
+double z_outside(std::span<const double> prefix, double variance, std::size_t reference_length, std::size_t begin,
+                 std::size_t end) {
+  const std::size_t reference = std::min(reference_length, end - begin);
+  const auto before = prefix.first(begin + 1);
+  const auto after = prefix.subspan(end);
+  const auto n = static_cast<double>(stretches(before, reference) + stretches(after, reference));
+  if (n == 0 || variance <= 0) return 0;
+  const MeanSums sums_before = sums_of_means(before, reference);
+  const MeanSums sums_after = sums_of_means(after, reference);
+  const double center = (sums_before.means + sums_after.means) / n;
+  const double spread = std::max(0.0, (sums_before.squares + sums_after.squares) / n - center * center);
+  const auto length = static_cast<double>(end - begin);
+  const double inside = (prefix[end] - prefix[begin]) / length;
+  return (inside - center) / std::sqrt(spread * static_cast<double>(reference) / length + variance / length);
+}
 
 SeriesScan::SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t reference_length) {
   assign(scores, variance, hold);
@@ -97,9 +178,7 @@ SeriesScan::SeriesScan(std::span<const float> scores, double variance, double ho
 void SeriesScan::assign(std::span<const float> scores, double variance, double hold) {
   samples_ = scores.size();
   variance_ = variance * hold;
-  prefix_.resize(samples_ + 1);
-  double sum = 0;
-  for (std::size_t t = 0; t < samples_; ++t) prefix_[t + 1] = sum += scores[t];
+  prefix_sums(scores, prefix_);
   begin_step_ = 0;
 }
 
@@ -129,54 +208,52 @@ float SeriesScan::gap(std::size_t begin, std::size_t end) const {
 /// Entry i: of the means that end at or before sample i * step + phase - reference length, for the first i at which
 /// there is one; none before.
 void SeriesScan::extremes_before(std::size_t phase, std::size_t step) {
-  if (before_.step == step && before_.phase == phase) return;
+  if (!start(before_, phase, step)) return;
   const std::size_t n = reference_means_.size();
-  const std::size_t count = samples_ / step + 2;
-  before_.step = step;
-  before_.phase = phase;
-  before_.high.assign(count, -INFINITY);
-  before_.low.assign(count, INFINITY);
-  float high = -INFINITY;
-  float low = INFINITY;
-  std::size_t s = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i * step + phase < reference_length_) continue;
-    const std::size_t last = std::min(n, i * step + phase - reference_length_ + 1);
-    float most = -INFINITY;  // largest new one: short chains of comparisons run beside each other
-    float least = INFINITY;
-    for (; s < last; ++s) {
-      most = std::max(most, reference_means_[s]);
-      least = std::min(least, reference_means_[s]);
-    }
-    before_.high[i] = high = std::max(high, most);
-    before_.low[i] = low = std::min(low, least);
+  const std::size_t count = before_.high.size();
+  const std::size_t first = reference_length_ <= phase ? 0 : (reference_length_ - phase + step - 1) / step;
+  if (n == 0 || first >= count) return;
+  float* high = before_.high.data() + first;
+  float* low = before_.low.data() + first;
+  const std::size_t begin = std::min(n, first * step + phase - reference_length_ + 1);
+  widen(reference_means_.data(), begin, high[0], low[0]);
+  const std::size_t whole = std::min(count - first - 1, (n - begin) / step);
+  stretch_extremes(reference_means_.data() + begin, step, whole, high + 1, low + 1);
+  if (first + 1 + whole < count) {
+    const std::size_t end = begin + whole * step;
+    widen(reference_means_.data() + end, n - end, high[whole + 1], low[whole + 1]);
+  }
+  for (std::size_t i = first + 1; i < count; ++i) {
+    before_.high[i] = std::max(before_.high[i], before_.high[i - 1]);
+    before_.low[i] = std::min(before_.low[i], before_.low[i - 1]);
   }
 }
 
 /// Entry k: of the means that begin at or after k * step + phase.
 void SeriesScan::extremes_after(std::size_t phase, std::size_t step) {
-  if (after_.step == step && after_.phase == phase) return;
+  if (!start(after_, phase, step)) return;
   const std::size_t n = reference_means_.size();
-  const std::size_t count = samples_ / step + 2;
-  after_.step = step;
-  after_.phase = phase;
-  after_.high.assign(count, -INFINITY);
-  after_.low.assign(count, INFINITY);
-  float high = -INFINITY;
-  float low = INFINITY;
-  std::size_t end = n;
-  for (std::size_t k = n <= phase ? 0 : (n - phase - 1) / step + 1; k-- > 0;) {
-    const std::size_t first = k * step + phase;
-    float most = -INFINITY;
-    float least = INFINITY;
-    for (std::size_t s = first; s < end; ++s) {
-      most = std::max(most, reference_means_[s]);
-      least = std::min(least, reference_means_[s]);
-    }
-    end = first;
-    after_.high[k] = high = std::max(high, most);
-    after_.low[k] = low = std::min(low, least);
+  if (n <= phase) return;
+  const std::size_t whole = (n - phase) / step;
+  float* high = after_.high.data();
+  float* low = after_.low.data();
+  stretch_extremes(reference_means_.data() + phase, step, whole, high, low);
+  const std::size_t end = phase + whole * step;
+  widen(reference_means_.data() + end, n - end, high[whole], low[whole]);
+  for (std::size_t k = whole; k-- > 0;) {
+    after_.high[k] = std::max(after_.high[k], after_.high[k + 1]);
+    after_.low[k] = std::min(after_.low[k], after_.low[k + 1]);
   }
+}
+
+/// Makes room for extremes at other positions; false where these are known.
+bool SeriesScan::start(Extremes& extremes, std::size_t phase, std::size_t step) const {
+  if (extremes.step == step && extremes.phase == phase) return false;
+  extremes.step = step;
+  extremes.phase = phase;
+  extremes.high.assign(samples_ / step + 2, -INFINITY);
+  extremes.low.assign(samples_ / step + 2, INFINITY);
+  return true;
 }
 
 void SeriesScan::gaps(std::size_t length, std::size_t step, std::span<float> out) {
@@ -203,25 +280,6 @@ void SeriesScan::open_gaps(std::size_t first, std::size_t step, std::span<float>
     const bool known = low <= high && variance_ > 0;
     out[i] = known ? std::max({0.0F, inside - high, low - inside}) / noise(samples_ - begin) : 0;
   }
-}
-
-double SeriesScan::z(std::size_t begin, std::size_t end) const {
-  const std::size_t reference = std::min(reference_length_, end - begin);
-  double sum = 0;
-  double squares = 0;
-  double n = 0;
-  for (std::size_t s = 0; s + reference <= samples_; ++s) {
-    if (s + reference > begin && s < end) continue;
-    const double m = mean(s, s + reference);
-    sum += m;
-    squares += m * m;
-    n += 1;
-  }
-  if (n == 0 || variance_ <= 0) return 0;
-  const double center = sum / n;
-  const double spread = std::max(0.0, squares / n - center * center);
-  const auto length = static_cast<double>(end - begin);
-  return (mean(begin, end) - center) / std::sqrt(spread * static_cast<double>(reference) / length + variance_ / length);
 }
 
 }  // namespace reveal

@@ -8,6 +8,20 @@
 
 namespace reveal {
 
+/// Sums of the scores before each sample, and of all.
+void prefix_sums(std::span<const float> scores, std::vector<double>& prefix);
+
+struct MeanSums {
+  double means = 0;
+  double squares = 0;
+};
+/// Adds up all means of `length` neighbouring scores.
+[[nodiscard]] MeanSums sums_of_means(std::span<const double> prefix, std::size_t length);
+
+/// SeriesScan::z() by the prefix sums alone; `variance`: of one independent measurement.
+[[nodiscard]] double z_outside(std::span<const double> prefix, double variance, std::size_t reference_length,
+                               std::size_t begin, std::size_t end);
+
 class SeriesScan {
  public:
   SeriesScan() = default;
@@ -23,7 +37,9 @@ class SeriesScan {
   [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
 
   /// Signed distance from the mean of the reference means, in units of the variation there plus white noise.
-  [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
+  [[nodiscard]] double z(std::size_t begin, std::size_t end) const {
+    return z_outside(prefix_, variance_, reference_length_, begin, end);
+  }
 
   /// Sums of the scores before each sample, and of all.
   [[nodiscard]] std::span<const double> sums() const { return prefix_; }
@@ -40,6 +56,7 @@ class SeriesScan {
     std::size_t phase = 0;  // phase of the first position
     std::vector<float> high, low;
   };
+  bool start(Extremes& extremes, std::size_t phase, std::size_t step) const;
   void extremes_before(std::size_t phase, std::size_t step);
   void extremes_after(std::size_t phase, std::size_t step);
   [[nodiscard]] double mean(std::size_t begin, std::size_t end) const {
