@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/simd.h"
 
 namespace reveal {
@@ -40,45 +41,206 @@ double normal_quantile(double probability) {
          (((((kB[0] * r + kB[1]) * r + kB[2]) * r + kB[3]) * r + kB[4]) * r + 1);
 }
 
-/// Mean ranks are multiples of one half: one table serves every series of the same length. Most have one of two
-/// lengths, since the change of a gauge lacks its first sample.
-const std::vector<double>& quantiles_of_half_ranks(std::size_t n) {
+/// The quantile of every mean rank of n, each worked out when it is first asked for: most series have few different
+/// values. Mean ranks are multiples of one half: one table serves every series of the same length. A block has several
+/// lengths, since the change of a gauge lacks its first sample and probes start one after the other.
+class Quantiles {
+ public:
+  explicit Quantiles(std::size_t n) : n_(static_cast<double>(n)), quantiles_(table_of(n)) {}
+
+  double of_twice(std::size_t twice_rank) {
+    double& quantile = quantiles_[twice_rank];
+    if (std::isnan(quantile)) quantile = normal_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / n_);
+    return quantile;
+  }
+
+ private:
   struct Table {
     std::size_t n = 0;
     std::vector<double> quantiles;
   };
-  thread_local std::array<Table, 2> tables;
-  if (tables[0].n != n) std::swap(tables[0], tables[1]);
-  Table& table = tables[0];
-  if (table.n != n) {
-    table.n = n;
-    table.quantiles.resize(2 * n + 1);
-    for (std::size_t twice_rank = 2; twice_rank <= 2 * n; ++twice_rank) {
-      table.quantiles[twice_rank] =
-          normal_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
+  static double* table_of(std::size_t n) {
+    thread_local std::array<Table, 8> tables;  // the last one asked for comes first
+    auto* const found =
+        std::find_if(tables.begin(), tables.end() - 1, [n](const Table& table) { return table.n == n; });
+    std::rotate(tables.begin(), found, found + 1);
+    Table& table = tables.front();
+    if (table.n != n) {
+      table.n = n;
+      table.quantiles.assign(2 * n + 1, kNaN);
     }
+    return table.quantiles.data();
   }
-  return table.quantiles;
-}
+
+  double n_;
+  double* quantiles_;
+};
+
+/// The samples of a series by value. An item stands for samples of one value and is sorted once for all of them.
+struct Items {
+  std::vector<double> values;          // two items may have the same; item 0 stands for missing values
+  std::vector<std::uint32_t> samples;  // of each item
+  std::vector<std::uint32_t> of;       // per sample, its item
+  std::uint32_t commonest = 0;         // of the items with a value
+
+  [[nodiscard]] std::size_t present() const { return of.size() - samples[0]; }
+};
+
+class Grouping {
+ public:
+  Grouping(std::span<const double> values, Items& items) : values_(values), items_(items) {}
+
+  void run() {
+    items_.of.resize(values_.size());
+    items_.values.assign(1, kNaN);
+    const std::size_t known = look_up();
+    const auto first = items_.samples.begin() + 1;
+    if (first == items_.samples.end()) return;
+    items_.commonest = static_cast<std::uint32_t>(std::max_element(first, items_.samples.end()) - first) + 1;
+    if (known < values_.size()) keep_one_apart(known);
+  }
+
+ private:
+  static constexpr unsigned kHeadBits = 14;
+  static constexpr std::size_t kHeads = std::size_t{1} << kHeadBits;
+  static constexpr std::size_t kMostItems = kHeads / 4;
+  static constexpr std::size_t kStep = 256;  // after so many new items each, looks whether values repeat
+  using Heads = std::vector<std::uint16_t>;
+  using Counts = std::vector<std::array<std::uint32_t, 2>>;  // of even and odd samples
+
+  /// The sample t, where -0 is 0. Most series come from main memory, and the processor looks ahead only within a page.
+  [[nodiscard]] double value_at(std::size_t t) const {
+    constexpr std::size_t kAhead = 512;
+    if (t % 8 == 0 && t + kAhead < values_.size()) __builtin_prefetch(&values_[t + kAhead]);
+    return values_[t] + 0.0;
+  }
+
+  /// Finds the items of samples in a table. Returns how many samples it got through.
+  std::size_t look_up() {
+    thread_local Heads heads;
+    thread_local Counts counts;
+    heads.assign(kHeads, 0);
+    counts.assign(1, {});
+    const std::size_t n = values_.size();
+    std::size_t t = 0;
+    for (; t < n; ++t) {
+      const double value = value_at(t);
+      std::uint32_t item = 0;
+      if (!std::isnan(value)) {
+        std::uint16_t& head = head_of(value, heads);
+        if (head == 0) {
+          const std::size_t size = items_.values.size();
+          if (size % kStep == 0 && !repeat(counts, t)) break;
+          head = static_cast<std::uint16_t>(size);
+          items_.values.push_back(value);
+          counts.push_back({});
+        }
+        item = head;
+      }
+      items_.of[t] = item;
+      ++counts[item][t % 2];  // apart: neighbours are often equal, and need no wait
+    }
+    items_.samples.resize(counts.size());
+    std::transform(counts.begin(), counts.end(), items_.samples.begin(),
+                   [](const auto& count) { return count[0] + count[1]; });
+    return t;
+  }
+
+  /// Whether the samples that lack the commonest value repeat others often enough; else sorting them is faster.
+  static bool repeat(const Counts& counts, std::size_t t) {
+    std::uint32_t most = 0;
+    for (std::size_t item = 1; item < counts.size(); ++item) most = std::max(most, counts[item][0] + counts[item][1]);
+    const std::size_t others = t - counts[0][0] - counts[0][1] - most;
+    return counts.size() < kMostItems && counts.size() <= kStep + others / 2;
+  }
+
+  /// The place of a value's item in the table, or a free one.
+  std::uint16_t& head_of(double value, Heads& heads) const {
+    constexpr std::uint64_t kMixing = 0x9E3779B97F4A7C15;
+    std::size_t at = std::bit_cast<std::uint64_t>(value) * kMixing >> (64 - kHeadBits);
+    while (heads[at] != 0 && items_.values[heads[at]] != value) at = (at + 1) % kHeads;
+    return heads[at];
+  }
+
+  /// Gives each of the other samples an item of its own, except for the commonest value: many a series is mostly zero.
+  void keep_one_apart(std::size_t from) {
+    constexpr auto kInfinity = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity());
+    const std::uint32_t commonest = items_.commonest;
+    const auto common = std::bit_cast<std::uint64_t>(items_.values[commonest]);
+    std::size_t size = items_.values.size();
+    std::size_t missing = 0;
+    items_.values.resize(size + values_.size() - from + 1);
+    double* const own_values = items_.values.data();
+    std::uint32_t* const of = items_.of.data();
+    for (std::size_t t = from; t < values_.size(); ++t) {
+      const double value = value_at(t);
+      const auto bits = std::bit_cast<std::uint64_t>(value);  // compared without jumps, which nothing could foresee
+      const bool is_common = bits == common;
+      const bool is_missing = bits << 1U > kInfinity << 1U;
+      own_values[size] = value;
+      of[t] = is_common ? commonest : (is_missing ? 0 : static_cast<std::uint32_t>(size));
+      missing += is_missing ? 1 : 0;
+      size += is_common || is_missing ? 0 : 1;
+    }
+    const std::size_t own = size - items_.samples.size();
+    items_.samples[0] += static_cast<std::uint32_t>(missing);
+    items_.samples[commonest] += static_cast<std::uint32_t>(values_.size() - from - missing - own);
+    items_.samples.resize(size, 1);
+    items_.values.resize(size);
+  }
+
+  std::span<const double> values_;
+  Items& items_;
+};
+
+/// Gives scores group by group of equal values, from the least to the largest.
+class Scorer {
+ public:
+  explicit Scorer(std::size_t n) : quantiles_(n), n_(n) {}
+
+  /// The score of the next `size` ranks.
+  float next(std::size_t size) {
+    const std::size_t last = first_ + size;
+    const double score = quantiles_.of_twice(first_ + 1 + last);  // twice the mean of the ranks first + 1 .. last
+    sum_ += score * static_cast<double>(size);
+    // The median lies in this group, or between it and its neighbour.
+    if (first_ <= (n_ - 1) / 2 && n_ / 2 < last) at_median_ = size;
+    first_ = last;
+    return static_cast<float>(score);
+  }
+  [[nodiscard]] float mean() const { return static_cast<float>(sum_ / static_cast<double>(n_)); }
+  [[nodiscard]] std::size_t away_from_median() const { return n_ - at_median_; }
+
+ private:
+  Quantiles quantiles_;
+  std::size_t n_;
+  std::size_t first_ = 0;
+  std::size_t at_median_ = 0;
+  double sum_ = 0;
+};
 
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
-constexpr double kFewValues = 8192;  // whole numbers in so narrow a range are counted, not sorted
+constexpr double kFewValues = 8192;   // whole numbers in so narrow a range are counted, not sorted
+constexpr std::size_t kFewKeys = 64;  // comparing them is faster than sorting by digits
 
-/// A sample's value as a whole number in the order of the values, with its place.
+/// A value as a whole number in the order of the values, with its item.
 struct Key {
   std::uint64_t value;
-  std::uint32_t at;
+  std::uint32_t item;
 };
-/// The same in one word where 32 bits are enough: jiffies, events, bytes per tick.
+/// The same in one word, where 32 bits hold all or most of the value.
 struct ShortKey {
-  std::uint64_t word;  // value in the upper half, place in the lower
+  std::uint64_t word;  // value in the upper half, item in the lower
+
+  [[nodiscard]] std::uint32_t value() const { return static_cast<std::uint32_t>(word >> 32U); }
+  [[nodiscard]] std::uint32_t item() const { return static_cast<std::uint32_t>(word); }
 };
-std::uint64_t digit(const Key& key, unsigned shift) {
-  return key.value >> shift;
+std::uint64_t sort_value(const Key& key) {
+  return key.value;
 }
-std::uint64_t digit(const ShortKey& key, unsigned shift) {
-  return key.word >> (32 + shift);
+std::uint64_t sort_value(const ShortKey& key) {
+  return key.word >> 32U;
 }
 
 /// Least significant digit first; digits that are equal in all values are skipped.
@@ -88,7 +250,7 @@ void sort_by_digits(std::vector<AnyKey>& keys, std::vector<AnyKey>& scratch, uns
   thread_local std::array<std::array<std::uint32_t, kBuckets>, kMostDigits> counts;
   const std::size_t digits = (bits + kDigitBits - 1) / kDigitBits;
   const auto bucket = [](const AnyKey& key, std::size_t place) {
-    return digit(key, static_cast<unsigned>(place) * kDigitBits) & (kBuckets - 1);
+    return sort_value(key) >> (place * kDigitBits) & (kBuckets - 1);
   };
   for (std::size_t place = 0; place < digits; ++place) counts[place].fill(0);
   for (const AnyKey& key : keys) {
@@ -105,233 +267,203 @@ void sort_by_digits(std::vector<AnyKey>& keys, std::vector<AnyKey>& scratch, uns
   }
 }
 
-template <class Bits, class Float>
-Bits ordered(Float value) {
-  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
-  const auto bits = std::bit_cast<Bits>(value + Float{0});  // -0 becomes 0
+template <class AnyKey>
+void sort_keys(std::vector<AnyKey>& keys, std::vector<AnyKey>& scratch, unsigned bits) {
+  if (keys.size() > kFewKeys) return sort_by_digits(keys, scratch, bits);
+  std::sort(keys.begin(), keys.end(), [](const AnyKey& a, const AnyKey& b) { return sort_value(a) < sort_value(b); });
+}
+
+std::uint64_t ordered(double value) {
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63U;
+  const auto bits = std::bit_cast<std::uint64_t>(value);
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
 struct Range {
-  std::size_t present = 0;
   double least = INFINITY;
   double most = -INFINITY;
-  bool whole = true;   // all values are whole numbers
-  bool floats = true;  // all are single precision
+  double step = INFINITY;  // least distance from `centre` that is not 0
 };
 
-void add_to_range(std::span<const double> values, Range& range) {
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    ++range.present;
-    range.least = std::min(range.least, value);
-    range.most = std::max(range.most, value);
-    range.whole = range.whole && value == std::floor(value);
-    range.floats = range.floats && static_cast<double>(static_cast<float>(value)) == value;
-  }
-}
-
-REVEAL_VECTOR(FourFlags, std::int64_t, 32);
-REVEAL_VECTOR(FourMarks, std::int32_t, 16);
-REVEAL_VECTOR(FourFloats, float, 16);
-
-/// Below kLarge, adding and subtracting kRounding leaves the nearest whole number.
-constexpr double kRounding = 0x1.8p52;
-constexpr double kLarge = 0x1p51;
-
-REVEAL_WIDE Range range_of_small(const double* values, std::size_t n) {
+REVEAL_WIDE Range range_of(const double* values, std::size_t n, double centre) {
   Wide least = Wide{} + INFINITY;
   Wide most = Wide{} - INFINITY;
-  FourFlags missing{};
-  FourFlags fractions{};
-  FourFlags doubles{};
-  std::size_t t = 0;
-  for (; t + kWide <= n; t += kWide) {
-    const Wide v = *reinterpret_cast<const Wide*>(values + t);
-    const FourFlags is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
-    missing += is_present + 1;
+  Wide step = least;
+  std::size_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    const Wide v = *reinterpret_cast<const Wide*>(values + i);
+    const Wide distance = v < centre ? centre - v : v - centre;
     least = v < least ? v : least;
     most = v > most ? v : most;
-    fractions |= is_present & (v + kRounding - kRounding != v);
-    doubles |= is_present & (__builtin_convertvector(__builtin_convertvector(v, FourFloats), Wide) != v);
+    step = v != centre && distance < step ? distance : step;
   }
-  Range range{.present = t};
-  for (unsigned lane = 0; lane < kWide; ++lane) {
-    range.present -= static_cast<std::size_t>(missing[lane]);
-    range.least = std::min(range.least, least[lane]);
-    range.most = std::max(range.most, most[lane]);
-    range.whole = range.whole && fractions[lane] == 0;
-    range.floats = range.floats && doubles[lane] == 0;
-  }
-  add_to_range({values + t, n - t}, range);
+  Range range;
+  const auto add = [&](double low, double high, double distance) {
+    range.least = std::min(range.least, low);
+    range.most = std::max(range.most, high);
+    if (distance > 0) range.step = std::min(range.step, distance);
+  };
+  for (unsigned lane = 0; lane < kWide; ++lane) add(least[lane], most[lane], step[lane]);
+  for (; i < n; ++i) add(values[i], values[i], std::abs(values[i] - centre));
   return range;
 }
 
-Range range_of(std::span<const double> values) {
-  Range range = range_of_small(values.data(), values.size());
-  if (range.present == 0 || (range.least > -kLarge && range.most < kLarge)) return range;
-  range = {};
-  add_to_range(values, range);
-  return range;
+bool all_whole(std::span<const double> values) {
+  constexpr double kExact = 0x1p53;
+  return std::all_of(values.begin(), values.end(), [](double value) {
+    return std::abs(value) < kExact && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+  });
 }
 
-REVEAL_WIDE void subtract_where_present(const double* values, std::size_t n, float mean, float* scores) {
-  std::size_t t = 0;
-  for (; t + kWide <= n; t += kWide) {
-    const Wide v = *reinterpret_cast<const Wide*>(values + t);
-    FourFloats& four = *reinterpret_cast<FourFloats*>(scores + t);
-    const FourFlags is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
-    four = __builtin_convertvector(is_present, FourMarks) ? four - mean : four;
-  }
-  for (; t < n; ++t) {
-    if (!std::isnan(values[t])) scores[t] -= mean;
-  }
-}
-
-/// Fills scores group by group of equal values, from the least to the largest.
-class Scorer {
+/// Finds the score of every item.
+class ItemScores {
  public:
-  Scorer(std::size_t n, std::span<float> scores) : quantiles_(quantiles_of_half_ranks(n)), n_(n), scores_(scores) {}
+  ItemScores(const Items& items, std::vector<float>& scores)
+      : items_(items), values_(std::span(items.values).subspan(1)), scores_(scores), scorer_(items.present()) {}
 
-  /// The score of the next `size` ranks.
-  float next(std::size_t size) {
-    const std::size_t last = first_ + size;
-    const double score = quantiles_[first_ + 1 + last];  // twice the mean of the ranks first + 1 .. last
-    sum_ += score * static_cast<double>(size);
-    // The median lies in this group, or between it and its neighbour.
-    if (first_ <= (n_ - 1) / 2 && n_ / 2 < last) at_median_ = size;
-    first_ = last;
-    return static_cast<float>(score);
-  }
-  template <class AnyKey, class Same, class At>
-  void score(const std::vector<AnyKey>& sorted, const Same& same, const At& at) {
-    for (std::size_t first = 0; first < sorted.size();) {
-      std::size_t last = first + 1;
-      while (last < sorted.size() && same(sorted[first], sorted[last])) ++last;
-      const float score = next(last - first);
-      for (std::size_t i = first; i < last; ++i) scores_[at(sorted[i])] = score;
-      first = last;
+  void run() {
+    scores_.assign(items_.values.size(), 0);
+    const double centre = items_.values[items_.commonest];
+    const Range range = range_of(values_.data(), values_.size(), centre);
+    const double span = range.most - range.least;  // may be infinite
+    if (span < kFewValues && all_whole(values_)) {
+      count(range.least, static_cast<std::size_t>(span) + 1);
+    } else if (span <= static_cast<double>(std::numeric_limits<float>::max())) {
+      sort_by_distance(centre, range);
+    } else {
+      sort_by_value();
     }
+    const float mean = scorer_.mean();
+    for (std::size_t item = 1; item < scores_.size(); ++item) scores_[item] -= mean;
   }
-  [[nodiscard]] float mean() const { return static_cast<float>(sum_ / static_cast<double>(n_)); }
-  [[nodiscard]] std::size_t away_from_median() const { return n_ - at_median_; }
+  [[nodiscard]] std::size_t away_from_median() const { return scorer_.away_from_median(); }
 
  private:
-  const std::vector<double>& quantiles_;
-  std::size_t n_;
-  std::span<float> scores_;
-  std::size_t first_ = 0;
-  std::size_t at_median_ = 0;
-  double sum_ = 0;
+  void count(double least, std::size_t kinds) {
+    thread_local std::vector<std::uint32_t> samples;
+    thread_local std::vector<float> score_of;
+    samples.assign(kinds, 0);
+    score_of.resize(kinds);
+    const auto kind = [least](double value) { return static_cast<std::uint32_t>(value - least); };
+    for (std::size_t i = 0; i < values_.size(); ++i) samples[kind(values_[i])] += items_.samples[i + 1];
+    for (std::size_t k = 0; k < kinds; ++k) {
+      if (samples[k] > 0) score_of[k] = scorer_.next(samples[k]);
+    }
+    for (std::size_t i = 0; i < values_.size(); ++i) scores_[i + 1] = score_of[kind(values_[i])];
+  }
+
+  /// Sorted by the distance from the commonest value in single precision, which never changes the order of two, and
+  /// where that is equal, by themselves.
+  void sort_by_distance(double centre, const Range& range) {
+    thread_local std::vector<ShortKey> keys;
+    thread_local std::vector<ShortKey> scratch;
+    sort_keys(keys, scratch, fill(keys, centre, range));
+    score_groups(keys);
+  }
+
+  /// Leaves two digits of the distances, counted from the least that is not 0. Single precision is
+  /// finest around the commonest value, where most others are: few that differ have equal digits. Returns the bits
+  /// used.
+  unsigned fill(std::vector<ShortKey>& keys, double centre, const Range& range) const {
+    const std::uint32_t low = std::max(1U, std::bit_cast<std::uint32_t>(static_cast<float>(range.step))) - 1;
+    const auto place = [low, centre](double value) {
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value - centre));
+      const std::uint32_t distance = bits & INT32_MAX;
+      const std::uint32_t steps = distance > low ? distance - low : 0;
+      const std::uint32_t sign = 0 - (bits >> 31U);
+      return (steps ^ sign) - sign;  // no jump: half of the values lie below
+    };
+    const std::uint32_t least = place(range.least);
+    const auto bits = static_cast<unsigned>(std::bit_width(place(range.most) - least));
+    const unsigned drop = bits > 2 * kDigitBits ? bits - 2 * kDigitBits : 0;
+    const std::size_t n = values_.size();
+    keys.resize(n);
+    ShortKey* const to = keys.data();
+    for (std::size_t i = 0; i < n; ++i)
+      to[i].word = std::uint64_t{(place(values_[i]) - least) >> drop} << 32U | (i + 1);
+    return bits - drop;
+  }
+
+  void score_groups(std::span<const ShortKey> keys) {
+    for (auto first = keys.begin(); first != keys.end();) {
+      auto last = first + 1;
+      std::size_t samples = items_.samples[first->item()];
+      bool equal = true;
+      for (; last != keys.end() && last->value() == first->value(); ++last) {
+        samples += items_.samples[last->item()];
+        equal = equal && items_.values[last->item()] == items_.values[first->item()];
+      }
+      if (!equal) {
+        sort_by_value({first, last});
+        first = last;
+        continue;
+      }
+      const float score = scorer_.next(samples);
+      for (; first != last; ++first) scores_[first->item()] = score;
+    }
+  }
+
+  void sort_by_value(std::span<const ShortKey> group) {
+    thread_local std::vector<Key> keys;
+    keys.clear();
+    for (const ShortKey key : group) keys.push_back({ordered(items_.values[key.item()]), key.item()});
+    score_sorted(keys);
+  }
+
+  /// Infinities, and values too far apart for a difference.
+  void sort_by_value() {
+    thread_local std::vector<Key> keys;
+    keys.clear();
+    for (std::uint32_t item = 1; item < items_.values.size(); ++item)
+      keys.push_back({ordered(items_.values[item]), item});
+    score_sorted(keys);
+  }
+
+  void score_sorted(std::vector<Key>& keys) {
+    thread_local std::vector<Key> scratch;
+    sort_keys(keys, scratch, 64);
+    for (std::size_t first = 0; first < keys.size();) {
+      std::size_t last = first;
+      std::size_t samples = 0;
+      for (; last < keys.size() && keys[first].value == keys[last].value; ++last)
+        samples += items_.samples[keys[last].item];
+      const float score = scorer_.next(samples);
+      for (; first < last; ++first) scores_[keys[first].item] = score;
+    }
+  }
+
+  const Items& items_;
+  std::span<const double> values_;  // of the items from 1 on
+  std::vector<float>& scores_;
+  Scorer scorer_;
 };
 
-void score_counted(std::span<const double> values, const Range& range, Scorer& scorer, std::span<float> scores) {
-  thread_local std::vector<std::uint32_t> counts;
-  thread_local std::vector<float> score_of;
-  thread_local std::vector<std::uint16_t> keys;
-  const auto kinds = static_cast<std::size_t>(range.most - range.least) + 1;
-  const std::size_t both = kinds + 1;  // the last one counts missing values
-  counts.assign(2 * both, 0);          // even and odd places apart: neighbours are often equal, and need no wait
-  score_of.assign(both, 0);
-  keys.resize(values.size());
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    const bool missing = std::isnan(values[t]);
-    const std::size_t key = missing ? kinds : static_cast<std::uint32_t>(values[t] - range.least);
-    keys[t] = static_cast<std::uint16_t>(key);
-    ++counts[key + (t % 2) * both];
+/// Returns the sum of the squares.
+double write_scores(const Items& items, const std::vector<float>& score_of, std::span<float> scores) {
+  double squares = 0;
+  for (std::size_t t = 0; t < scores.size(); ++t) {
+    const float score = score_of[items.of[t]];
+    scores[t] = score;
+    squares += static_cast<double>(score) * score;
   }
-  for (std::size_t key = 0; key < kinds; ++key) {
-    const std::size_t count = counts[key] + counts[key + both];
-    if (count > 0) score_of[key] = scorer.next(count);
-  }
-  for (std::size_t t = 0; t < values.size(); ++t) scores[t] = score_of[keys[t]];
-}
-
-template <class KeyOf>
-void score_short(std::span<const double> values, Scorer& scorer, const KeyOf& key_of) {
-  thread_local std::vector<ShortKey> keys;
-  thread_local std::vector<ShortKey> scratch;
-  keys.clear();
-  std::uint64_t used = 0;
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    if (std::isnan(values[t])) continue;
-    const std::uint32_t key = key_of(values[t]);
-    used |= key;
-    keys.push_back({std::uint64_t{key} << 32U | static_cast<std::uint32_t>(t)});
-  }
-  sort_by_digits(keys, scratch, static_cast<unsigned>(std::bit_width(used)));
-  scorer.score(
-      keys, [](const ShortKey& a, const ShortKey& b) { return a.word >> 32U == b.word >> 32U; },
-      [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
-}
-
-/// Any finite values: sorted by their distance from the least in single precision, which never changes the order of
-/// two, and where that is equal, by themselves.
-void score_fractions(std::span<const double> values, double least, Scorer& scorer) {
-  thread_local std::vector<ShortKey> keys;
-  thread_local std::vector<ShortKey> scratch;
-  keys.clear();
-  std::uint32_t used = 0;
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    if (std::isnan(values[t])) continue;
-    const auto key = std::bit_cast<std::uint32_t>(static_cast<float>(values[t] - least) + 0.0F);
-    used |= key;
-    keys.push_back({std::uint64_t{key} << 32U | static_cast<std::uint32_t>(t)});
-  }
-  sort_by_digits(keys, scratch, static_cast<unsigned>(std::bit_width(used)));
-  const auto value = [&](const ShortKey& key) { return values[static_cast<std::uint32_t>(key.word)]; };
-  for (auto first = keys.begin(); first != keys.end();) {
-    auto last = first + 1;
-    bool sorted = true;
-    for (; last != keys.end() && first->word >> 32U == last->word >> 32U; ++last) {
-      sorted = sorted && !(value(*last) < value(*(last - 1)));
-    }
-    if (!sorted) std::sort(first, last, [&](const ShortKey& a, const ShortKey& b) { return value(a) < value(b); });
-    first = last;
-  }
-  scorer.score(
-      keys, [&](const ShortKey& a, const ShortKey& b) { return value(a) == value(b); },
-      [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
-}
-
-/// Infinities, and values too far apart for a difference.
-void score_long(std::span<const double> values, Scorer& scorer) {
-  thread_local std::vector<Key> keys;
-  thread_local std::vector<Key> scratch;
-  keys.clear();
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!std::isnan(values[t])) keys.push_back({ordered<std::uint64_t>(values[t]), static_cast<std::uint32_t>(t)});
-  }
-  sort_by_digits(keys, scratch, 64);
-  scorer.score(
-      keys, [](const Key& a, const Key& b) { return a.value == b.value; }, [](const Key& key) { return key.at; });
+  return squares;
 }
 
 }  // namespace
 
 RankSummary normal_scores(std::span<const double> values, std::span<float> scores) {
-  std::fill(scores.begin(), scores.end(), 0.0F);
-  const Range range = range_of(values);
-  if (range.present == 0) return {};
-  Scorer scorer(range.present, scores);
-  constexpr double kExact = 0x1p53;
-  const double span = range.most - range.least;  // may be infinite
-  const bool whole = range.whole && range.least > -kExact && range.most < kExact;
-  if (whole && span < kFewValues) {
-    score_counted(values, range, scorer, scores);
-  } else if (whole && span < 0x1p32) {
-    score_short(values, scorer, [&](double value) { return static_cast<std::uint32_t>(value - range.least); });
-  } else if (range.floats) {
-    const auto least = ordered<std::uint32_t>(static_cast<float>(range.least));
-    score_short(values, scorer,
-                [&](double value) { return ordered<std::uint32_t>(static_cast<float>(value)) - least; });
-  } else if (span <= static_cast<double>(std::numeric_limits<float>::max())) {
-    score_fractions(values, range.least, scorer);
-  } else {
-    score_long(values, scorer);
+  thread_local Items items;
+  thread_local std::vector<float> score_of;
+  Grouping(values, items).run();
+  if (items.present() == 0) {
+    std::fill(scores.begin(), scores.end(), 0.0F);
+    return {};
   }
-  subtract_where_present(values.data(), values.size(), scorer.mean(), scores.data());
-  return {.present = range.present, .away_from_median = scorer.away_from_median()};
+  ItemScores ranking(items, score_of);
+  ranking.run();
+  return {.present = items.present(),
+          .away_from_median = ranking.away_from_median(),
+          .squares = write_scores(items, score_of, scores)};
 }
 
 }  // namespace reveal

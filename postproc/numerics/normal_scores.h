@@ -10,6 +10,7 @@ namespace reveal {
 struct RankSummary {
   std::size_t present = 0;           // not NaN
   std::size_t away_from_median = 0;  // present and different from the median
+  double squares = 0;                // sum of the squared scores, in the order of the samples
 };
 
 /// scores = Phi^-1((rank - 0.5) / n) minus their mean; ties share the mean rank, missing values get 0.

@@ -20,7 +20,6 @@ namespace reveal {
 namespace {
 
 constexpr double kMinPresent = 0.2;  // share of the samples: a process or a device may live for a part of the job
-constexpr std::size_t kMostSeriesPerChannel = 3;
 constexpr std::size_t kMinAwayFromMedian = 6;
 constexpr double kMinCrossingsPerSecond = 0.2;  // a level that crosses its median less often drifts
 constexpr double kNearCopy = 0.9;
@@ -50,13 +49,11 @@ class Builder {
   }
 
   ScanInput build() {
-    const std::vector<std::size_t> moving = moving_channels();
-    // Not written, not there: as many as could come to be, so that growing never copies.
-    input_.scores.reserve(kMostSeriesPerChannel * moving.size() * input_.samples);
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> peers;
     std::vector<double> rate;
-    for (const std::size_t c : moving) {
+    for (std::size_t c = 0; c < telemetry_.channels.size(); ++c) {
       const Channel& channel = telemetry_.channels[c];
+      if (!moves(c)) continue;
       const bool copied = !is_counted(channel.kind);
       if (!add(c, c, SeriesForm::rate, copied ? rate_of(c, rate) : values_of(c))) continue;
       if (channel.kind == Kind::gauge && !drifts(values_of(c))) add(c, c, SeriesForm::level, values_of(c));
@@ -71,15 +68,11 @@ class Builder {
     return telemetry_.series(channel).subspan(begin_, input_.samples);
   }
 
-  [[nodiscard]] std::vector<std::size_t> moving_channels() const {
-    std::vector<std::size_t> moving;
-    for (std::size_t c = 0; c < telemetry_.channels.size(); ++c) {
-      const Channel& channel = telemetry_.channels[c];
-      if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) continue;
-      const PresentValues values = present_values(values_of(c));
-      if (!values.constant() && enough(values.present)) moving.push_back(c);
-    }
-    return moving;
+  [[nodiscard]] bool moves(std::size_t c) const {
+    const Channel& channel = telemetry_.channels[c];
+    if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) return false;
+    const PresentValues values = present_values(values_of(c));
+    return !values.constant() && enough(values.present);
   }
 
   [[nodiscard]] bool enough(std::size_t present) const {
@@ -110,16 +103,9 @@ class Builder {
   }
 
   bool add(std::size_t channel, std::size_t peer, SeriesForm form, std::span<const double> values) {
-    const std::size_t row = input_.scores.size();
-    input_.scores.resize(row + input_.samples);
-    const std::span<float> scores = std::span(input_.scores).subspan(row);
-    const RankSummary summary = normal_scores(values, scores);
-    if (summary.away_from_median < kMinAwayFromMedian || !enough(summary.present)) {
-      input_.scores.resize(row);
-      return false;
-    }
-    double squares = 0;
-    for (const float score : scores) squares += static_cast<double>(score) * score;
+    scores_.resize(input_.samples);
+    const RankSummary summary = normal_scores(values, scores_);
+    if (summary.away_from_median < kMinAwayFromMedian || !enough(summary.present)) return false;
     const Channel& source = telemetry_.channels[channel];
     // The difference of a held gauge is one jump and zeros: the noise of its interval means depends on their length
     // only.
@@ -128,8 +114,9 @@ class Builder {
                              .peer = peer,
                              .form = form,
                              .subsystem = source.subsystem,
-                             .variance = squares / static_cast<double>(summary.present),
+                             .variance = summary.squares / static_cast<double>(summary.present),
                              .hold = held ? std::max(1.0, source.period_seconds / telemetry_.step_seconds) : 1.0});
+    input_.scores.push_back(std::exchange(scores_, {}));
     return true;
   }
 
@@ -165,6 +152,7 @@ class Builder {
   std::size_t begin_;
   const ScanScale& scale_;
   ScanInput input_;
+  std::vector<float> scores_;
 };
 
 }  // namespace

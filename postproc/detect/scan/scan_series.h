@@ -35,11 +35,9 @@ struct ScanInput {
   std::size_t samples = 0;
   ScanOf of_what = ScanOf::job;
   std::vector<ScanSeries> series;
-  std::vector<float> scores;  // [series][sample], mean 0
+  std::vector<std::vector<float>> scores;  // [series][sample], mean 0; memory that the next block uses again
 
-  [[nodiscard]] std::span<const float> of(std::size_t index) const {
-    return std::span(scores).subspan(index * samples, samples);
-  }
+  [[nodiscard]] std::span<const float> of(std::size_t index) const { return scores[index]; }
 };
 
 /// Memory levels move in steps by the mere existence of another process (kernel stacks, page tables, anonymous pages),
