@@ -413,23 +413,23 @@ std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   constexpr std::size_t kAnyway = 40'000'000;
   constexpr std::size_t kBlockSamples = 15'000;  // that are scanned at once
   constexpr std::size_t kPerScanned = 8;         // two series of single precision
-  constexpr std::size_t kInPieces = 600'000'000;
+  constexpr std::size_t kPerWindow = 20;         // the window that is filled, the one that is scanned, its series
   constexpr std::size_t kPerStep = 2 * sizeof(TrainingStep);  // a rank's courses are as large as its steps
   constexpr std::size_t kPerCollective = sizeof(SampledCollective) + sizeof(void*);
   const std::size_t tables =
       stream.table_size<TrainingStep>() * kPerStep + stream.table_size<SampledCollective>() * kPerCollective;
-  if (!in_one_piece) return kInPieces + tables;
   const std::size_t channels = stream.trace().telemetry.channels.size();
+  if (!in_one_piece) return kAnyway + tables + kBlockSamples * channels * kPerWindow;
   // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
   const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
   return kAnyway + held + tables + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
 }
 
 std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
-                                 std::span<const AnalysisSettings> settings, std::size_t threads) {
+                                 std::span<const AnalysisSettings> settings, bool in_background) {
   const Telemetry& job = trace.telemetry;
   const auto detecting = find_pipeline(settings.front().pipeline)
-                             .start(job, samples.count, {.keep_windows = false, .in_background = threads > 1});
+                             .start(job, samples.count, {.keep_windows = false, .in_background = in_background});
   TraceTotals totals{.channels = std::vector<ChannelTotals>(job.channels.size())};
   Overview overview(job, samples.count);
   const std::size_t at_once = samples.in_one_piece ? samples.count : detecting->piece_samples();
@@ -462,7 +462,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const JobSamples samples{
       .count = trace.telemetry.samples,
       .read = [&trace](std::size_t /*begin*/, std::size_t /*count*/, Telemetry& piece) { piece = trace.telemetry; }};
-  return analyse(trace, samples, {&settings, 1}, 1).front();
+  return analyse(trace, samples, {&settings, 1}, false).front();
 }
 
 std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::span<const AnalysisSettings> settings,
@@ -476,7 +476,7 @@ std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::sp
     if (in_one_piece) stream.close();
   };
   return analyse(stream.trace(), {.count = stream.samples(), .in_one_piece = in_one_piece, .read = read}, settings,
-                 threads);
+                 threads > 1 && share.alone());
 }
 
 }  // namespace reveal

@@ -29,9 +29,9 @@ struct JobSamples {
 [[nodiscard]] Snapshot compared_facts(const NodeTrace& trace);
 
 /// A summary for each of the settings, which differ in rules only: samples are read and searched once. `trace`: all but
-/// the samples. `threads`: of all nodes together.
+/// the samples. `in_background`: a second thread searches, which no other node needs.
 [[nodiscard]] std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
-                                               std::span<const AnalysisSettings> settings, std::size_t threads);
+                                               std::span<const AnalysisSettings> settings, bool in_background);
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
@@ -39,8 +39,7 @@ struct JobSamples {
 /// took much more.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
-/// Loads, analyses and frees the trace, as soon as it fits into the budget; settings and threads as above. Throws
-/// Error.
+/// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws Error.
 [[nodiscard]] std::vector<NodeSummary> analyse_file(const std::filesystem::path& trace,
                                                     std::span<const AnalysisSettings> settings, MemoryBudget& budget,
                                                     std::size_t threads);

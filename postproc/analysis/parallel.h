@@ -30,14 +30,17 @@ class MemoryBudget {
 
   class Share {
    public:
-    Share(MemoryBudget& budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {}
+    Share(MemoryBudget& budget, std::size_t bytes, bool alone) : budget_(budget), bytes_(bytes), alone_(alone) {}
     ~Share() { budget_.give_back(bytes_); }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
+    /// Nobody else had one when this was taken.
+    [[nodiscard]] bool alone() const { return alone_; }
 
    private:
     MemoryBudget& budget_;
     std::size_t bytes_;
+    bool alone_;
   };
   /// Waits until it fits beside the others; a single thread gets any amount.
   [[nodiscard]] Share take(std::size_t bytes);

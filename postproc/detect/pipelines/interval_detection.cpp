@@ -1,7 +1,5 @@
 #include "postproc/detect/pipelines/interval_detection.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -146,10 +144,6 @@ void IntervalDetection::scan(Level& level) {
 void IntervalDetection::collect() {
   if (!scanned_.valid()) return;
   take(scanned_.get());
-#ifdef __GLIBC__
-  // Else memory that one block needed for a moment stays with the process, in pieces too small for the next one.
-  malloc_trim(0);
-#endif
 }
 
 /// Blocks come in the order in which they were filled, whichever thread scans them.
