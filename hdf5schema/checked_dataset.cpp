@@ -86,6 +86,17 @@ hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
   throw H5::Exception("H5Dget_chunk_storage_size");
 }
 
+/// The same of a dataset without filters, where H5Dget_chunk_storage_size gives the length that a chunk ought to have,
+/// and H5Dread_chunk reads the one that the file states.
+hsize_t unfiltered_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
+  unsigned skipped = 0;
+  haddr_t address = 0;
+  hsize_t bytes = 0;
+  check_hdf5(H5Dget_chunk_info_by_coord(dataset.getId(), offset, &skipped, &address, &bytes),
+             "H5Dget_chunk_info_by_coord");
+  return address == HADDR_UNDEF ? 0 : bytes;
+}
+
 /// Reused by each thread; a chunk of a trace is a megabyte.
 ByteBuffer& scratch(int which) {
   thread_local ByteBuffer buffers[2];
@@ -193,8 +204,9 @@ void CheckedDataset::Impl::check_filters(const H5::DSetCreatPropList& created) {
 /// The chunk as it is stored.
 bool CheckedDataset::Impl::load(const hsize_t* offset, ByteBuffer& stored, std::uint32_t& skipped) const {
   const Hdf5Access access;
-  const hsize_t bytes = stored_bytes(dataset, offset);
+  const hsize_t bytes = filters.empty() ? unfiltered_bytes(dataset, offset) : stored_bytes(dataset, offset);
   if (bytes == 0) return false;
+  if (filters.empty() && bytes != chunk_bytes) throw Error("a chunk has the wrong length");
   // Deflate makes incompressible data a little longer.
   if (bytes > chunk_bytes + chunk_bytes / 8 + 1024) throw Error("a chunk is longer than it can be");
   stored.resize(bytes);
@@ -204,8 +216,8 @@ bool CheckedDataset::Impl::load(const hsize_t* offset, ByteBuffer& stored, std::
 
 bool CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::uint32_t skipped,
                                   ByteBuffer& bytes) const {
-  std::size_t last = 0;  // the filter that was applied first
-  while (last < filters.size() && (skipped >> last & 1) != 0) ++last;
+  std::size_t undone_last = 0;
+  while (undone_last < filters.size() && (skipped >> undone_last & 1) != 0) ++undone_last;
   bool shuffled = false;
   for (std::size_t i = filters.size(); i-- > 0;) {
     if ((skipped >> i & 1) != 0) continue;
@@ -219,7 +231,7 @@ bool CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::ui
         stored = bytes;
         break;
       default:
-        shuffled = i == last;
+        shuffled = i == undone_last;
         if (!shuffled) unshuffle_whole(stored, bytes);
     }
   }
@@ -232,7 +244,7 @@ bool CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::ui
   return shuffled;
 }
 
-/// `from` may be in `bytes`, and is there afterwards.
+/// `from` points into `bytes` afterwards, and may do so before.
 void CheckedDataset::Impl::unshuffle_whole(std::span<const unsigned char>& from, ByteBuffer& bytes) const {
   bytes.swap(scratch(1));
   bytes.resize(from.size());

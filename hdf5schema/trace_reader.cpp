@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -207,13 +208,14 @@ struct Records {
 /// chunk.
 struct OpenFamily {
   CheckedDataset values;
-  std::size_t columns_kept = 0;  // the last ones
-  /// By the chunk's place in time, then among the channels.
-  std::map<std::pair<hsize_t, hsize_t>, NumberChunk> chunks = {};
+  std::optional<std::size_t> columns_kept = std::nullopt;  // the last ones; not decided before the first read
+  using Chunks = std::map<std::pair<hsize_t, hsize_t>, NumberChunk>;
+  Chunks chunks = {};                   // by the place in time, then among the channels
   std::vector<NumberChunk> spare = {};  // memory for the next ones
 
   const NumberChunk& chunk_at(hsize_t row, hsize_t channel);
   void make_room_for(hsize_t row);
+  void forget(Chunks::iterator from, Chunks::iterator to);
 };
 
 /// A chunk that cannot be read leaves nothing behind.
@@ -230,11 +232,18 @@ const NumberChunk& OpenFamily::chunk_at(hsize_t row, hsize_t channel) {
   return chunks.emplace(std::pair{row, channel}, std::move(chunk)).first->second;
 }
 
-/// Forgets the columns that no piece comes back for once the one at `row` is read; the next chunks take their memory.
+/// Forgets all but the column at `row` and those kept before it; the next chunks take their memory.
 void OpenFamily::make_room_for(hsize_t row) {
-  const hsize_t before = columns_kept > 1 ? (columns_kept - 1) * values.chunk()[1] : 0;
-  const auto end = chunks.lower_bound({row - std::min(row, before), 0});
-  for (auto at = chunks.begin(); at != end; at = chunks.erase(at)) spare.push_back(std::move(at->second));
+  const hsize_t before = *columns_kept > 1 ? (*columns_kept - 1) * values.chunk()[1] : 0;
+  forget(chunks.begin(), chunks.lower_bound({row - std::min(row, before), 0}));
+  forget(chunks.upper_bound({row, std::numeric_limits<hsize_t>::max()}), chunks.end());
+}
+
+void OpenFamily::forget(Chunks::iterator from, Chunks::iterator to) {
+  while (from != to) {
+    spare.push_back(std::move(from->second));
+    from = chunks.erase(from);
+  }
 }
 
 /// The row of the table /stored for a family.
@@ -259,7 +268,7 @@ struct TraceReader::Impl {
   /// Guards open_families. Taken before the library's lock, which each CheckedDataset takes by itself.
   mutable std::mutex reading;
   mutable std::map<std::string, OpenFamily> open_families;  // by path
-  mutable std::size_t large_kept = 0;                       // bytes that their large columns take, guarded likewise
+  mutable std::size_t kept = 0;                             // bytes that their columns take, guarded likewise
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
   std::size_t objects = 0;
@@ -747,22 +756,21 @@ std::string TraceReader::topology_xml() const {
 OpenFamily& TraceReader::Impl::opened(const Family& family) const {
   const auto known = open_families.find(family.spec.path);
   if (known != open_families.end()) return known->second;
-  CheckedDataset values(file, family.spec.path);
-  const std::size_t kept = columns_to_keep(family, values);
-  return open_families.emplace(family.spec.path, OpenFamily{std::move(values), kept}).first->second;
+  return open_families.emplace(family.spec.path, OpenFamily{CheckedDataset(file, family.spec.path)}).first->second;
 }
 
-/// A piece comes back for the column in which the one before it ended, and a long rest for the one before that. Without
-/// the chunks, each of them is inflated once for every piece that touches it.
+/// Pieces overlap: the next one begins in the last column, or, after a long rest, in the one before. A chunk that is
+/// not kept is inflated once for every piece that touches it.
 std::size_t TraceReader::Impl::columns_to_keep(const Family& family, const CheckedDataset& values) const {
-  constexpr std::size_t kSmall = 4 << 20;         // bytes of a column
-  constexpr std::size_t kMostOfLarge = 32 << 20;  // bytes of one column of each large family
-  const hsize_t height = std::min<hsize_t>(family.channels.size(), values.extent()[0]);
-  const std::size_t column = height * values.chunk()[1] * values.width();
-  if (column <= kSmall) return 2;
-  if (column > kMostOfLarge - large_kept) return 0;
-  large_kept += column;
-  return 1;
+  constexpr std::size_t kSmall = 4 << 20;      // bytes of a column
+  constexpr std::size_t kMostKept = 64 << 20;  // of all families
+  const auto chunk = values.chunk();
+  const hsize_t channels = std::min<hsize_t>(family.channels.size(), values.extent()[0]);
+  const std::size_t column = (channels + chunk[0] - 1) / chunk[0] * chunk[0] * chunk[1] * values.width();
+  const std::size_t columns = column <= kSmall ? 2 : 1;
+  if (column > (kMostKept - kept) / columns) return 0;
+  kept += columns * column;
+  return columns;
 }
 
 void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, Form form,
@@ -770,6 +778,7 @@ void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, 
   constexpr std::size_t kValue = sizeof(std::int64_t);
   const std::lock_guard lock(reading);
   OpenFamily& open = opened(family);
+  if (!open.columns_kept) open.columns_kept = columns_to_keep(family, open.values);
   const auto extent = open.values.extent();
   const auto chunk = open.values.chunk();
   const hsize_t channels_there = std::min<hsize_t>(family.channels.size(), extent[0]);
@@ -798,8 +807,8 @@ void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, 
           numbers.copy(first, to);
         }
       }
+      if (open.columns_kept == 0) open.forget(open.chunks.begin(), open.chunks.end());
     }
-    if (open.columns_kept == 0) open.chunks.clear();
   }
 }
 

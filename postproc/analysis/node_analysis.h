@@ -39,7 +39,8 @@ struct JobSamples {
 /// took much more.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
-/// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws Error.
+/// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws
+/// Error.
 [[nodiscard]] std::vector<NodeSummary> analyse_file(const std::filesystem::path& trace,
                                                     std::span<const AnalysisSettings> settings, MemoryBudget& budget,
                                                     std::size_t threads);

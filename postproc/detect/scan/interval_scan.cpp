@@ -75,7 +75,6 @@ class LargestGaps {
       std::pop_heap(heap.begin(), heap.end(), std::greater<>());
       heap.back() = gap;
     } else {
-      if (heap.empty()) heap.reserve(most_);
       heap.push_back(gap);
     }
     std::push_heap(heap.begin(), heap.end(), std::greater<>());

@@ -7,7 +7,7 @@
 namespace reveal {
 
 ReferenceMeans::ReferenceMeans(const ScanInput& input, const ScanScale& scale)
-    : input_(input), length_(scale.samples(kReferenceSeconds)), sums_(input.series.size()), prefix_{0.0} {}
+    : input_(input), length_(scale.samples(kReferenceSeconds)), sums_(input.series.size()) {}
 
 void ReferenceMeans::sum_up(std::size_t series) {
   prefix_sums(input_.of(series), prefix_);

@@ -35,7 +35,7 @@ struct ScanInput {
   std::size_t samples = 0;
   ScanOf of_what = ScanOf::job;
   std::vector<ScanSeries> series;
-  std::vector<std::vector<float>> scores;  // [series][sample], mean 0; memory that the next block uses again
+  std::vector<std::vector<float>> scores;  // [series][sample], mean 0; one by one, so that the next block reuses them
 
   [[nodiscard]] std::span<const float> of(std::size_t index) const { return scores[index]; }
 };

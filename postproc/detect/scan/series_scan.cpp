@@ -81,7 +81,7 @@ REVEAL_WIDE void widen(const float* values, std::size_t n, float& high, float& l
   }
 }
 
-/// The largest and the smallest of each `step` neighbours, four stretches side by side.
+/// Widens the range of each stretch of `step` values, at first -INFINITY to INFINITY; four stretches side by side.
 REVEAL_WIDE void stretch_extremes(const float* values, std::size_t step, std::size_t count, float* high, float* low) {
   std::size_t i = 0;
   for (; i + kWide <= count; i += kWide) {
@@ -96,18 +96,12 @@ REVEAL_WIDE void stretch_extremes(const float* values, std::size_t step, std::si
     *reinterpret_cast<Narrow*>(high + i) = most;
     *reinterpret_cast<Narrow*>(low + i) = least;
   }
-  for (; i < count; ++i) {
-    high[i] = -INFINITY;
-    low[i] = INFINITY;
-    for (std::size_t k = 0; k < step; ++k) {
-      high[i] = std::max(high[i], values[i * step + k]);
-      low[i] = std::min(low[i], values[i * step + k]);
-    }
-  }
+  for (; i < count; ++i) widen(values + i * step, step, high[i], low[i]);
 }
 
-/// Adds the sums of `length` scores that begin at [0, n), and their squares.
-REVEAL_WIDE void add_sums(const double* prefix, std::size_t length, std::size_t n, double* sum, double* squares) {
+/// Adds up the sums of `length` scores that begin at [0, n), and their squares.
+REVEAL_WIDE MeanSums sums_of_stretches(const double* prefix, std::size_t length, std::size_t n) {
+  MeanSums all;
   Wide sums{};
   Wide all_squares{};
   std::size_t s = 0;
@@ -117,14 +111,15 @@ REVEAL_WIDE void add_sums(const double* prefix, std::size_t length, std::size_t 
     all_squares += one * one;
   }
   for (unsigned lane = 0; lane < kWide; ++lane) {
-    *sum += sums[lane];
-    *squares += all_squares[lane];
+    all.means += sums[lane];
+    all.squares += all_squares[lane];
   }
   for (; s < n; ++s) {
     const double one = prefix[s + length] - prefix[s];
-    *sum += one;
-    *squares += one * one;
+    all.means += one;
+    all.squares += one * one;
   }
+  return all;
 }
 
 /// Number of stretches of `length` scores.
@@ -148,8 +143,7 @@ void prefix_sums(std::span<const float> scores, std::vector<double>& prefix) {
 }
 
 MeanSums sums_of_means(std::span<const double> prefix, std::size_t length) {
-  MeanSums sums;
-  add_sums(prefix.data(), length, stretches(prefix, length), &sums.means, &sums.squares);
+  const MeanSums sums = sums_of_stretches(prefix.data(), length, stretches(prefix, length));
   const auto count = static_cast<double>(length);  // divides two sums, not every mean
   return {.means = sums.means / count, .squares = sums.squares / (count * count)};
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "hdf5schema/basics/error.h"
 #include "sample_trace.h"
 
 namespace reveal::tests::checked_dataset_test {
@@ -68,6 +69,27 @@ TEST(CheckedDataset, HasNoNumbersWhereAChunkIsNotStored) {
   const hsize_t at = 0;
   CheckedDataset(file, "d").read_numbers(&at, chunk);
   EXPECT_TRUE(chunk.bytes.empty());
+}
+
+/// The file states another length than the dataset's own for a chunk without filters.
+TEST(CheckedDataset, RefusesAChunkWithoutFiltersThatIsTooLongOrTooShort) {
+  const TemporaryDirectory directory;
+  const H5::H5File file((directory.path() / "f.h5").string(), H5F_ACC_TRUNC);
+  const hsize_t length = kNumbers;
+  const hsize_t at = 0;
+  H5::DSetCreatPropList list;
+  list.setChunk(1, &length);
+  for (const std::size_t bytes : {kNumbers * 8 + 12'000, kNumbers * 8 - 4000}) {
+    const std::string name = std::to_string(bytes);
+    const H5::DataSet dataset = file.createDataSet(name, H5::PredType::STD_I64LE, H5::DataSpace(1, &length), list);
+    const std::vector<unsigned char> content(bytes, 'x');
+    ASSERT_GE(H5Dwrite_chunk(dataset.getId(), H5P_DEFAULT, 0, &at, bytes, content.data()), 0);
+    const CheckedDataset checked(file, name);
+    ByteBuffer read;
+    NumberChunk chunk;
+    EXPECT_THROW(checked.read_chunk(&at, read), Error) << bytes;
+    EXPECT_THROW(checked.read_numbers(&at, chunk), Error) << bytes;
+  }
 }
 
 }  // namespace

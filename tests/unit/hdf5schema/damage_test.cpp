@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -96,10 +97,10 @@ TEST_F(DamagedFile, IsRefusedEachTimeItIsRead) {
   content[address + bytes / 2] = static_cast<char>(content[address + bytes / 2] ^ 1);
   write_bytes(path_, content);
   const TraceReader reader(path_, TraceReader::Check::names);
-  for (const TraceReader::Family& family : reader.families()) {
-    if (family.spec.path != "memory/vmstat") continue;
-    for (int i = 0; i < 2; ++i) EXPECT_THROW(static_cast<void>(reader.read(family)), Error) << i;
-  }
+  const auto damaged = std::find_if(reader.families().begin(), reader.families().end(),
+                                    [](const auto& family) { return family.spec.path == "memory/vmstat"; });
+  ASSERT_NE(damaged, reader.families().end());
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(static_cast<void>(reader.read(*damaged)), Error) << i;
 }
 
 TEST_F(DamagedFile, WithALostChunkIndexDoesNotPassForOneThatMeasuredNothing) {
