@@ -101,7 +101,7 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
     if (!outcomes[i].summary) anew.push_back(i);
   }
   if (!anew.empty()) keep_freed_memory();
-  MemoryBudget budget(kMostMemory);
+  MemoryBudget budget(kMostMemory, anew.size());
   std::mutex one_line;
   run_parallel(anew.size(), threads, [&](std::size_t k) {
     const ListedTrace& trace = traces[anew[k]];
@@ -166,7 +166,7 @@ std::vector<TriedSummaries> tried_summaries(std::span<const ListedTrace> traces,
   const std::size_t threads = threads_of(options);
   std::vector<std::vector<NodeOutcome>> outcomes(traces.size());
   keep_freed_memory();
-  MemoryBudget budget(kMostMemory);
+  MemoryBudget budget(kMostMemory, traces.size());
   run_parallel(traces.size(), threads,
                [&](std::size_t i) { outcomes[i] = outcomes_with(traces[i], settings, budget, threads); });
   std::vector<TriedSummaries> tried(settings.size());
@@ -183,7 +183,7 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
                      const AnalysisSettings& settings) {
   for (const ListedTrace& trace : traces_of_node(directory, node)) {
     try {
-      MemoryBudget budget(kMostMemory);
+      MemoryBudget budget(kMostMemory, 1);
       publish_summary(trace.path, summarise(trace, {&settings, 1}, budget, usable_threads()).front());
     } catch (const std::exception&) {
       continue;  // the report of the job tries again, and reports the error

@@ -426,10 +426,12 @@ std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
 }
 
 std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
-                                 std::span<const AnalysisSettings> settings, bool in_background) {
+                                 std::span<const AnalysisSettings> settings, const AnalysisHelp& help) {
   const Telemetry& job = trace.telemetry;
-  const auto detecting = find_pipeline(settings.front().pipeline)
-                             .start(job, samples.count, {.keep_windows = false, .in_background = in_background});
+  const auto detecting =
+      find_pipeline(settings.front().pipeline)
+          .start(job, samples.count,
+                 {.keep_windows = false, .in_background = help.in_background, .windows = help.windows});
   TraceTotals totals{.channels = std::vector<ChannelTotals>(job.channels.size())};
   Overview overview(job, samples.count);
   const std::size_t at_once = samples.in_one_piece ? samples.count : detecting->piece_samples();
@@ -462,7 +464,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const JobSamples samples{
       .count = trace.telemetry.samples,
       .read = [&trace](std::size_t /*begin*/, std::size_t /*count*/, Telemetry& piece) { piece = trace.telemetry; }};
-  return analyse(trace, samples, {&settings, 1}, false).front();
+  return analyse(trace, samples, {&settings, 1}, {}).front();
 }
 
 std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::span<const AnalysisSettings> settings,
@@ -476,7 +478,7 @@ std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::sp
     if (in_one_piece) stream.close();
   };
   return analyse(stream.trace(), {.count = stream.samples(), .in_one_piece = in_one_piece, .read = read}, settings,
-                 threads > 1 && share.alone());
+                 {.in_background = threads > 1 && share.alone(), .windows = &budget.windows()});
 }
 
 }  // namespace reveal

@@ -25,13 +25,19 @@ struct JobSamples {
   std::function<void(std::size_t begin, std::size_t count, Telemetry& piece)> read;
 };
 
+/// Means to be sooner done; the result is the same.
+struct AnalysisHelp {
+  bool in_background = false;     // a second thread searches, which no other node needs
+  WindowPool* windows = nullptr;  // memory of nodes that were analysed before
+};
+
 /// The configuration that nodes of a job are compared by. GPUs have other numbers on each of them, and may answer late.
 [[nodiscard]] Snapshot compared_facts(const NodeTrace& trace);
 
 /// A summary for each of the settings, which differ in rules only: samples are read and searched once. `trace`: all but
-/// the samples. `in_background`: a second thread searches, which no other node needs.
+/// the samples.
 [[nodiscard]] std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
-                                               std::span<const AnalysisSettings> settings, bool in_background);
+                                               std::span<const AnalysisSettings> settings, const AnalysisHelp& help);
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 

@@ -67,9 +67,8 @@ void run_parallel(std::size_t tasks, std::size_t threads, const std::function<vo
 MemoryBudget::Share MemoryBudget::take(std::size_t bytes) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return taken_ == 0 || taken_ + bytes <= bytes_; });
-  const bool alone = taken_ == 0;
   taken_ += bytes;
-  return {*this, bytes, alone};
+  return {*this, bytes, tasks_ == 1 || bytes > bytes_ / 2};
 }
 
 void MemoryBudget::give_back(std::size_t bytes) {

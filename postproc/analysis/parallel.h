@@ -7,6 +7,8 @@
 #include <functional>
 #include <mutex>
 
+#include "postproc/detect/pipelines/sample_window.h"
+
 namespace reveal {
 
 /// Cpus this process may use, but three at most: a report may be made on a node where others work, and each node that
@@ -23,10 +25,10 @@ void return_freed_memory();
 /// the first exception comes out.
 void run_parallel(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run);
 
-/// Bytes shared by threads that work at the same time.
+/// Memory shared by threads that work at the same time.
 class MemoryBudget {
  public:
-  explicit MemoryBudget(std::size_t bytes) : bytes_(bytes) {}
+  MemoryBudget(std::size_t bytes, std::size_t tasks) : bytes_(bytes), tasks_(tasks) {}
 
   class Share {
    public:
@@ -34,7 +36,7 @@ class MemoryBudget {
     ~Share() { budget_.give_back(bytes_); }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
-    /// Nobody else had one when this was taken.
+    /// There is no other task, or none of that size fits beside it.
     [[nodiscard]] bool alone() const { return alone_; }
 
    private:
@@ -44,14 +46,18 @@ class MemoryBudget {
   };
   /// Waits until it fits beside the others; a single thread gets any amount.
   [[nodiscard]] Share take(std::size_t bytes);
+  /// Part of the shares of those who use it.
+  [[nodiscard]] WindowPool& windows() { return windows_; }
 
  private:
   void give_back(std::size_t bytes);
 
   std::size_t bytes_;
+  std::size_t tasks_;
   std::size_t taken_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
+  WindowPool windows_;
 };
 
 }  // namespace reveal

@@ -14,6 +14,8 @@
 
 namespace reveal {
 
+class WindowPool;
+
 struct DetectOptions {
   double window_seconds = 3;
   double stride_seconds = 1;
@@ -22,6 +24,7 @@ struct DetectOptions {
   bool keep_windows = true;    // fill Detection::windows; on servers, strange ones are episodes
   bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
   bool in_background = false;  // scan beside the caller, which reads the next piece meanwhile: the same result, sooner
+  WindowPool* windows = nullptr;  // memory that jobs of many pieces share
 };
 
 /// Samples [begin, begin + samples) of the job once more.

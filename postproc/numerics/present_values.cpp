@@ -110,12 +110,15 @@ std::size_t changes_in(std::span<const double> values, double before) {
   return changes;
 }
 
-void copy_onto_zeros(std::span<const double> from, std::span<double> to) {
+bool copy_onto_zeros(std::span<const double> from, std::span<double> to) {
+  bool copied = false;
   for (std::size_t first = 0; first < from.size(); first += kStretch) {
     const auto some = from.subspan(first, std::min(kStretch, from.size() - first));
-    if (any_bit(some.data(), some.size()))
-      std::copy(some.begin(), some.end(), to.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!any_bit(some.data(), some.size())) continue;
+    std::copy(some.begin(), some.end(), to.begin() + static_cast<std::ptrdiff_t>(first));
+    copied = true;
   }
+  return copied;
 }
 
 }  // namespace reveal

@@ -28,7 +28,7 @@ struct PresentValues {
 [[nodiscard]] std::size_t changes_in(std::span<const double> values, double before);
 
 /// Copies all but stretches of zeros: `to` holds zeros, and memory that was never written costs nothing
-/// (CallocAllocator).
-void copy_onto_zeros(std::span<const double> from, std::span<double> to);
+/// (CallocAllocator). Returns whether there was anything else.
+bool copy_onto_zeros(std::span<const double> from, std::span<double> to);
 
 }  // namespace reveal

@@ -33,7 +33,8 @@ IntervalDetection::IntervalDetection(const Telemetry& job, std::size_t samples, 
       scale_(scan_scale(job.step_seconds)),
       grid_(window_grid(options.window_seconds, options.stride_seconds, job.step_seconds, 0, samples)),
       counters_(job.channels, job.step_seconds, scale_),
-      reasons_(options.every_channel ? job.channels.size() : kMaxReasons) {
+      reasons_(options.every_channel ? job.channels.size() : kMaxReasons),
+      window_pool_(options.windows != nullptr ? *options.windows : own_windows_) {
   const std::size_t shortest = scale_.samples(kShortestScan);
   const std::size_t least = std::max(shortest, least_samples(grid_));
   if (samples < least) result_.insufficient = too_short(samples, least, job.step_seconds);
@@ -83,29 +84,31 @@ void IntervalDetection::add(const Telemetry& piece, std::size_t level) {
 }
 
 /// The window of the next block keeps the samples that the two share, and one sample before: a level's first change.
-/// Its memory is fresh: a channel of zeros throughout the block takes no memory.
-void IntervalDetection::start_block(Level& level, const Telemetry& before) const {
+/// `before`: of the block before this one; its memory is used again where nobody looks at it any more.
+void IntervalDetection::start_block(Level& level, SampleWindow& before, bool looked_at) {
   const ScanBlock& block = level.blocks[level.next];
   const std::size_t offset = block.begin - std::min<std::size_t>(block.begin, 1);
-  const std::size_t shared = before.samples == 0 ? 0 : level.offset + level.filled - offset;
-  Telemetry window{.node = job_.node,
-                   .step_seconds = job_.step_seconds * static_cast<double>(level.factor),
-                   .begin_utc_ns = job_.begin_utc_ns,
-                   .samples = block.end() - offset,
-                   .channels = job_.channels,
-                   .values = {}};
-  window.values.resize(window.samples * window.channels.size());
-  for (std::size_t c = 0; shared > 0 && c < window.channels.size(); ++c) {
-    copy_onto_zeros(before.series(c).last(shared), window.series(c).first(shared));
+  const std::size_t samples = block.end() - offset;
+  const std::size_t shared = before.telemetry().samples == 0 ? 0 : level.offset + level.filled - offset;
+  if (!looked_at && before.telemetry().samples == samples) {
+    level.window = std::move(before);
+    level.window.keep_last(shared);
+  } else {
+    level.window = SampleWindow(window_pool_, job_, level.factor, samples);
+    for (std::size_t c = 0; shared > 0 && c < job_.channels.size(); ++c) {
+      level.window.put(c, 0, before.telemetry().series(c).last(shared));
+    }
   }
-  level.window = std::move(window);
   level.offset = offset;
   level.filled = shared;
 }
 
 void IntervalDetection::fill(const Telemetry& piece, Level& level) {
   std::size_t from = 0;
-  if (level.seen == 0) start_block(level, {});
+  if (level.seen == 0) {
+    SampleWindow none;
+    start_block(level, none, false);
+  }
   while (from < piece.samples && level.next < level.blocks.size()) {
     const std::size_t wanted = level.offset + level.filled;
     const std::size_t at = level.seen + from;
@@ -113,37 +116,45 @@ void IntervalDetection::fill(const Telemetry& piece, Level& level) {
       from += std::min(wanted - at, piece.samples - from);
       continue;
     }
-    const std::size_t count = std::min(piece.samples - from, level.window.samples - level.filled);
+    const std::size_t window = level.window.telemetry().samples;
+    const std::size_t count = std::min(piece.samples - from, window - level.filled);
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      copy_onto_zeros(piece.series(c).subspan(from, count), level.window.series(c).subspan(level.filled, count));
+      level.window.put(c, level.filled, piece.series(c).subspan(from, count));
     }
     level.filled += count;
     from += count;
-    if (level.filled < level.window.samples) continue;
+    if (level.filled < window) continue;
     scan(level);
   }
   level.seen += piece.samples;
 }
 
 void IntervalDetection::scan(Level& level) {
-  Telemetry full = std::move(level.window);
   const auto look = [this, offset = level.offset, block = level.blocks[level.next],
-                     searched = level.searched](const Telemetry& window) {
-    return scan_block(window, offset, block, searched, scale_, reasons_);
+                     searched = level.searched](const SampleWindow& window) {
+    return scan_block(window.telemetry(), offset, block, searched, scale_, reasons_);
   };
-  if (++level.next < level.blocks.size()) start_block(level, full);
+  const bool more = ++level.next < level.blocks.size();
+  if (!options_.in_background) {
+    take(look(level.window));
+    SampleWindow full = std::move(level.window);
+    if (more) start_block(level, full, false);
+    return window_pool_.give(std::move(full));
+  }
   collect();  // one at a time: a scan needs as much memory as a window
-  const std::launch when = options_.in_background ? std::launch::async : std::launch::deferred;
-  scanned_ = std::async(when, [look, window = std::move(full)]() mutable {
-    const Telemetry mine = std::move(window);  // gone when the scan is done
-    return look(mine);
+  SampleWindow full = std::move(level.window);
+  if (more) start_block(level, full, true);
+  scanned_ = std::async(std::launch::async, [look, window = std::move(full)]() mutable {
+    BlockScan found = look(window);
+    return std::pair(std::move(found), std::move(window));
   });
-  if (!options_.in_background) collect();
 }
 
 void IntervalDetection::collect() {
   if (!scanned_.valid()) return;
-  take(scanned_.get());
+  auto [found, window] = scanned_.get();
+  window_pool_.give(std::move(window));
+  take(std::move(found));
 }
 
 /// Blocks come in the order in which they were filled, whichever thread scans them.
@@ -185,7 +196,8 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   if (levels_.empty()) return std::move(result_);
   collect();
   const bool in_blocks = levels_.size() > 1;
-  levels_.clear();  // frees memory for the data that is read again
+  levels_.clear();
+  own_windows_.free_all();  // for the data that is read again
   // Else a burst might be a witness of the copy of an episode that is dropped.
   keep_best(result_.episodes, scale_);
   const std::size_t scanned = result_.episodes.size();

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <future>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "postproc/detect/pipeline.h"
+#include "postproc/detect/pipelines/sample_window.h"
 #include "postproc/detect/scan/error_counters.h"
 #include "postproc/detect/scan/scan_block.h"
 #include "postproc/detect/windows/second_opinion.h"
@@ -49,7 +51,7 @@ class IntervalDetection final : public JobDetection {
     std::vector<ScanBlock> blocks;
     std::size_t next = 0;    // block that is being filled
     std::size_t seen = 0;    // samples that have come
-    Telemetry window;        // window of that block, with one sample before it
+    SampleWindow window;     // window of that block, with one sample before it
     Telemetry coarser;       // the last piece, for the next level
     std::size_t offset = 0;  // offset of the window in the job at this resolution
     std::size_t filled = 0;  // samples of the window
@@ -60,7 +62,7 @@ class IntervalDetection final : public JobDetection {
   void scan(Level& level);
   void collect();
   void take(BlockScan found);
-  void start_block(Level& level, const Telemetry& before) const;
+  void start_block(Level& level, SampleWindow& before, bool looked_at);
   void describe(Episode& episode) const;
   void run_window_detectors(const ReadAgain& read);
 
@@ -75,7 +77,9 @@ class IntervalDetection final : public JobDetection {
   std::vector<Level> levels_;
   const Telemetry* whole_ = nullptr;     // the job, if it came in one piece
   std::optional<WindowScores> windows_;  // scores of a job in one piece
-  std::future<BlockScan> scanned_;       // the last block
+  WindowPool own_windows_;
+  WindowPool& window_pool_;
+  std::future<std::pair<BlockScan, SampleWindow>> scanned_;  // the last block
   Detection result_;
 };
 

@@ -93,7 +93,7 @@ TEST(NodeAnalysis, AsksForAllSamplesAtOnceWhereThePipelineNeedsThem) {
   AnalysisSettings settings;
   settings.pipeline = "paper";
   const NodeSummary summary =
-      analyse(trace, {.count = count, .in_one_piece = false, .read = read}, {&settings, 1}, false)[0];
+      analyse(trace, {.count = count, .in_one_piece = false, .read = read}, {&settings, 1}, {})[0];
   EXPECT_EQ(asked, std::vector<std::size_t>{count});
   EXPECT_FALSE(summary.part.episodes.empty());
 }
@@ -108,7 +108,7 @@ TEST(NodeAnalysis, ReadsTheSamplesOnceForAllSettings) {
   AnalysisSettings without;
   without.rules = {{.rule = "cpu.outsider", .enabled = false, .thresholds = {}}};
   const std::vector<AnalysisSettings> both = {{}, without};
-  const auto summaries = analyse(trace, {.count = trace.telemetry.samples, .read = read}, both, false);
+  const auto summaries = analyse(trace, {.count = trace.telemetry.samples, .read = read}, both, {});
   ASSERT_EQ(summaries.size(), 2U);
   EXPECT_EQ(pieces, 1U);
   EXPECT_NE(ids_of(summaries[0]), ids_of(summaries[1]));

@@ -40,7 +40,7 @@ TEST(SideBySide, StopsAtTheFirstThrowAndPassesItOn) {
 }
 
 TEST(MemoryBudget, LetsThoseInWhoFitAndAnyoneWhoIsAlone) {
-  MemoryBudget budget(100);
+  MemoryBudget budget(100, 20);
   std::atomic<int> inside = 0;
   std::atomic<int> most = 0;
   run_parallel(40, 8, [&](std::size_t i) {
