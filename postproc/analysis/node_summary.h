@@ -70,6 +70,9 @@ NodeSummary publish_summary(const std::filesystem::path& trace, NodeSummary summ
 /// and reads these again.
 void leave_points_in_file(NodeSummary& summary);
 
+/// The lines of the summary beside the trace, if it is of the same recording: the trace may be downsampled by now.
+[[nodiscard]] std::vector<TimelineChannel> stored_lines(const ListedTrace& trace, const NodeSummary& summary);
+
 /// Averages neighbouring points until at most `most` are left.
 void downsample(TimelineChannel& channel, std::size_t most);
 

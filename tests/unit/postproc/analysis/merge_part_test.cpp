@@ -153,8 +153,15 @@ TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
     EXPECT_TRUE(summary->part.timeline.at(0).values.empty());
   }
   EXPECT_EQ(report(), serial);
-  make_unreadable(directory_.path() / summary_name(traces.front().path));
-  EXPECT_EQ(parse_report(report()).timeline.size(), 5U) << "the line of the first node is lost";
+  make_unreadable(directory_.path() / summary_name(traces.back().path));
+  EXPECT_EQ(parse_report(report()).timeline.size(), 5U) << "the line of the last node is lost";
+  NodeSummary first = *summary_of(traces.front());
+  NodeSummary thinned = first;
+  thinned.trace_bytes = 1;
+  publish_summary(traces.front().path, thinned);
+  EXPECT_EQ(stored_lines(traces.front(), first), first.part.timeline) << "also when its trace became smaller";
+  ++first.part.job.begin_utc_ns;
+  EXPECT_TRUE(stored_lines(traces.front(), first).empty()) << "another recording";
 }
 
 TEST_F(MergePart, HasAsManyNodesAsTheOthers) {
