@@ -98,9 +98,18 @@ GivenFeedback given_feedback(const std::optional<KeptRun>& run, const HistoryOpt
   }
 }
 
+/// The lines in the stored summary of a node.
+LinesOfNode lines_in_files(std::span<const ListedTrace> traces) {
+  return [traces](const NodeSummary& summary) -> std::vector<TimelineChannel> {
+    const auto trace = std::find_if(traces.begin(), traces.end(),
+                                    [&](const ListedTrace& one) { return one.path.filename() == summary.trace; });
+    return trace == traces.end() ? std::vector<TimelineChannel>() : stored_lines(*trace, summary);
+  };
+}
+
 /// The conclusions, once all findings are there.
 void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const GivenFeedback& said,
-              Report& report) {
+              const LinesOfNode& lines_again, Report& report) {
   drop_what_did_not_end_the_job(report.job, report.findings);
   report.muted = take_muted(report.findings, settings);  // before they can be causes: their effects stay
   find_causes(report.findings);
@@ -115,7 +124,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   for (const NodeSummary& summary : summaries) profiles.push_back(&summary.profile);
   report.across =
       metrics_across(profiles, report.comparison, report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});
-  report.timeline = merged_timelines(summaries, report);  // channels of the primary finding first
+  report.timeline = merged_timelines(summaries, report, lines_again);  // channels of the primary finding first
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
@@ -138,7 +147,7 @@ Report report_of(const std::filesystem::path& directory, std::span<const ListedT
   apply(ending, report.job);
   note_unrecorded_time(summaries, report);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
-  conclude(summaries, options.settings, given_feedback(run, options.history, problems), report);
+  conclude(summaries, options.settings, given_feedback(run, options.history, problems), lines_in_files(traces), report);
   if (run) keep_run(*run, options.history, report, problems);
   const bool many = summaries.size() > kNodesOfPart;
   std::vector<NodeSummary>().swap(summaries);
@@ -152,7 +161,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
                        const ReportOptions& options) {
   std::vector<NodeSummary> merged = summaries;
   Report report = merged_parts(merged, problems, options);
-  conclude(merged, options.settings, {}, report);
+  conclude(merged, options.settings, {}, nullptr, report);
   return report;
 }
 
@@ -175,7 +184,7 @@ Report build_node_report(const std::filesystem::path& directory, const std::stri
   name_folders(directory, traces, report);
   report.directory = name_of(directory);
   if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
-  conclude(summaries, options.settings, {}, report);
+  conclude(summaries, options.settings, {}, lines_in_files(traces), report);
   return report;
 }
 

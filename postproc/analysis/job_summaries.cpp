@@ -87,6 +87,7 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
     } else {
       outcomes[i].summary = fresh_summary(traces[i], hash);
     }
+    if (outcomes[i].summary) leave_points_in_file(*outcomes[i].summary);
   });
   std::vector<std::size_t> anew;
   for (std::size_t i = 0; i < traces.size(); ++i) {

@@ -1,6 +1,6 @@
 // The summaries of a part of a job's nodes in one file, decompressed, parsed and checked. The parts of a job of
 // thousands of nodes are written at the same time by as many processes; the report then reads these files instead of
-// the summaries, and merges the same numbers.
+// the summaries, and merges the same numbers. The points of timelines stay in the summaries: a report draws a few.
 #pragma once
 
 #include <cstddef>

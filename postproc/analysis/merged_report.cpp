@@ -151,6 +151,26 @@ void compare_nodes(const std::vector<NodeSummary>& summaries, std::span<const No
   drop_explained_elsewhere(job, report.findings);
 }
 
+/// Lines of summaries; those without points are read again, once for each node.
+class LinesWithPoints {
+ public:
+  explicit LinesWithPoints(const LinesOfNode& again) : again_(again) {}
+
+  /// Null where it is not in the file any more.
+  [[nodiscard]] const TimelineChannel* line(const NodeSummary& summary, std::size_t index) {
+    const TimelineChannel& kept = summary.part.timeline[index];
+    if (!kept.values.empty() || !again_) return &kept;
+    const auto [known, added] = read_.try_emplace(&summary);
+    if (added) known->second = again_(summary);
+    const std::vector<TimelineChannel>& lines = known->second;
+    return index < lines.size() && lines[index].name == kept.name ? &lines[index] : nullptr;
+  }
+
+ private:
+  const LinesOfNode& again_;
+  std::map<const NodeSummary*, std::vector<TimelineChannel>> read_;
+};
+
 void keep_strongest(Report& report) {
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
@@ -188,7 +208,8 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   return report;
 }
 
-std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
+std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries, const Report& report,
+                                              const LinesOfNode& again) {
   std::vector<const NodeSummary*> order;
   order.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) order.push_back(&summary);
@@ -205,13 +226,16 @@ std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& su
       first.emplace(one.node, channel_name(one.metric, one.instance));
     }
   }
+  LinesWithPoints with_points(again);
   std::vector<TimelineChannel> lines;
   for (const bool evidence : {true, false}) {
     for (const NodeSummary* summary : order) {
-      for (const TimelineChannel& line : summary->part.timeline) {
+      for (std::size_t i = 0; i < summary->part.timeline.size(); ++i) {
         if (lines.size() >= kMostTimelines) return lines;
-        if (first.contains({summary->node, line.name}) != evidence) continue;
-        lines.push_back(line);
+        if (first.contains({summary->node, summary->part.timeline[i].name}) != evidence) continue;
+        const TimelineChannel* line = with_points.line(*summary, i);
+        if (line == nullptr) continue;
+        lines.push_back(*line);
         lines.back().begin_seconds +=
             static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
       }

@@ -1,6 +1,7 @@
 // The parts of all nodes as one report, before its conclusions: what was found on the nodes, and between them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "postproc/analysis/input_problems.h"
@@ -15,8 +16,12 @@ namespace reveal {
 [[nodiscard]] Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                                   const ReportOptions& options, JobOutcome end = JobOutcome::not_known);
 
+/// Reads the lines of a node again whose summary was kept without their points.
+using LinesOfNode = std::function<std::vector<TimelineChannel>(const NodeSummary&)>;
+
 /// The evidence of the primary finding comes first, then its nodes; every line keeps its own place on the job's axis.
+/// A line without points gets those that `again` has; one that has none any more is left out.
 [[nodiscard]] std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries,
-                                                            const Report& report);
+                                                            const Report& report, const LinesOfNode& again = nullptr);
 
 }  // namespace reveal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/zlib_text.h"
@@ -17,6 +18,11 @@ bool is_made_from(const NodeSummary& summary, const ListedTrace& trace) {
   // A copy of a downsampled trace may have another time.
   const bool same_time = summary.downsampled || summary.trace_mtime_ns == trace.mtime_ns;
   return summary.trace == trace.path.filename().string() && summary.trace_bytes == trace.bytes && same_time;
+}
+
+/// Throws Error.
+NodeSummary read_summary(const ListedTrace& trace) {
+  return parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), kMostForeign));
 }
 
 std::string dump(const NodeSummary& summary) {
@@ -44,6 +50,10 @@ void downsample(TimelineChannel& channel, std::size_t most) {
   }
   channel.values = std::move(means);
   channel.step_seconds *= static_cast<double>(each);
+}
+
+void leave_points_in_file(NodeSummary& summary) {
+  for (TimelineChannel& line : summary.part.timeline) std::vector<double>().swap(line.values);
 }
 
 std::string render_summary(NodeSummary summary) {
@@ -98,12 +108,21 @@ bool is_fresh(const NodeSummary& summary, const ListedTrace& trace, const std::s
 
 std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
-    NodeSummary summary =
-        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), kMostForeign));
+    NodeSummary summary = read_summary(trace);
     if (!is_made_from(summary, trace)) return std::nullopt;
     return summary;
   } catch (const Error&) {
     return std::nullopt;  // missing or damaged: it is made again from the trace
+  }
+}
+
+std::vector<TimelineChannel> stored_lines(const ListedTrace& trace, const NodeSummary& summary) {
+  try {
+    NodeSummary stored = read_summary(trace);
+    const bool same = stored.node == summary.node && stored.part.job.begin_utc_ns == summary.part.job.begin_utc_ns;
+    return same ? std::move(stored.part.timeline) : std::vector<TimelineChannel>();
+  } catch (const Error&) {
+    return {};
   }
 }
 

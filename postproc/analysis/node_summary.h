@@ -66,6 +66,13 @@ NodeSummary publish_summary(const std::filesystem::path& trace, NodeSummary summ
 /// "n01.summary.json" for n01.h5 and n01.h5.part
 [[nodiscard]] std::string summary_name(const std::filesystem::path& trace);
 
+/// Removes the points of the lines, most of what a summary takes in memory: a report draws a few lines of all nodes,
+/// and reads these again.
+void leave_points_in_file(NodeSummary& summary);
+
+/// The lines of the summary beside the trace, if it is of the same recording: the trace may be downsampled by now.
+[[nodiscard]] std::vector<TimelineChannel> stored_lines(const ListedTrace& trace, const NodeSummary& summary);
+
 /// Averages neighbouring points until at most `most` are left.
 void downsample(TimelineChannel& channel, std::size_t most);
 

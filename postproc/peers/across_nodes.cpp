@@ -29,8 +29,8 @@ struct Course {
 
   [[nodiscard]] double at(std::int64_t utc_ns) const {
     if (utc_ns < node->begin_utc_ns || utc_ns >= node->end_utc_ns) return kNaN;
-    if (channel == nullptr || (channel->blocks.empty() && channel->sparkline.empty())) return mean();  // constant
-    if (!channel->sparkline.empty() && node->sparkline_step_ns > 0) {
+    if (channel == nullptr || (channel->blocks.empty() && !channel->has_line())) return mean();  // constant
+    if (channel->has_line() && node->sparkline_step_ns > 0) {
       return sparkline_value(*channel,
                              static_cast<std::size_t>((utc_ns - node->begin_utc_ns) / node->sparkline_step_ns));
     }

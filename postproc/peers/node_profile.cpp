@@ -139,11 +139,6 @@ Values whole_node(const Telemetry& telemetry, const Group& group, double factor)
   return total;
 }
 
-void clear_trend(ProfileChannel& channel) {
-  channel.sparkline.clear();
-  channel.low = channel.high = 0;
-}
-
 /// Shapes one node's series into channels of its profile.
 class Shaper {
  public:
@@ -198,7 +193,7 @@ class Shaper {
     std::vector<ProfileChannel> kept;
     for (std::size_t i = 0; i < lively_.size(); ++i) {
       ProfileChannel& channel = profile_.channels[lively_[i].second];
-      if (i >= kMostSparklines) clear_trend(channel);
+      if (i >= kMostSparklines) channel.trend.reset();
       if (i < kMostProfiled) kept.push_back(std::move(channel));
     }
     profile_.channels_left_out = lively_.size() - kept.size();
@@ -257,15 +252,16 @@ class Shaper {
     const double high = four_digits(sorted[sorted.size() - 1 - cut]);
     const double range = high - low;
     if (!(range > 0)) return;
-    channel.low = low;
-    channel.high = high;
+    ProfileTrend& trend = channel.trend.emplace();
+    trend.low = low;
+    trend.high = high;
     for (const double point : points) {
       if (std::isnan(point)) {
-        channel.sparkline += kNoLevel;
+        trend.line += kNoLevel;
         continue;
       }
       const double level = std::clamp((point - low) / range, 0.0, 1.0) * (kSparklineLevels - 1);
-      channel.sparkline += static_cast<char>(kFirstLevel + std::lround(level));
+      trend.line += static_cast<char>(kFirstLevel + std::lround(level));
     }
   }
 
@@ -522,9 +518,7 @@ ChannelColumns columns_of(const std::vector<ProfileChannel>& channels) {
     const ChannelTraits traits{channel.unit, channel.subsystem, channel.kind, channel.carried_over};
     const auto [at, added] = known.try_emplace(traits, columns.of_many.size());
     if (added) columns.of_many.push_back(traits);
-    if (!channel.sparkline.empty() || channel.low != 0 || channel.high != 0) {
-      columns.trends.push_back({names.size(), channel.low, channel.high, channel.sparkline});
-    }
+    if (channel.trend) columns.trends.push_back({names.size(), *channel.trend});
     if (!names.empty()) columns.blocks += kEndOfBlocks;
     columns.blocks += packed_decimals(channel.blocks);
     names.push_back(channel.name);
@@ -555,12 +549,9 @@ std::vector<ProfileChannel> channels_of(ChannelColumns columns) {
                    .blocks = unpacked_decimals(blocks_left.substr(0, end))};
     blocks_left.remove_prefix(std::min(end + 1, blocks_left.size()));
   }
-  for (StoredTrend& trend : columns.trends) {
-    if (trend.channel >= channels.size()) throw Error("a trend of a node's profile has no channel");
-    ProfileChannel& channel = channels[trend.channel];
-    channel.low = trend.low;
-    channel.high = trend.high;
-    channel.sparkline = std::move(trend.line);
+  for (StoredTrend& stored : columns.trends) {
+    if (stored.channel >= channels.size()) throw Error("a trend of a node's profile has no channel");
+    channels[stored.channel].trend = std::move(stored.trend);
   }
   return channels;
 }
@@ -592,15 +583,15 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
 
 void keep_trends_of(const std::set<std::string>& channels, NodeProfile& profile) {
   for (ProfileChannel& channel : profile.channels) {
-    if (!channels.contains(channel.name)) clear_trend(channel);
+    if (!channels.contains(channel.name)) channel.trend.reset();
   }
   profile.all_trends = false;
 }
 
 double sparkline_value(const ProfileChannel& channel, std::size_t i) {
-  if (i >= channel.sparkline.size() || channel.sparkline[i] == kNoLevel) return kNaN;
-  const double level = static_cast<double>(channel.sparkline[i] - kFirstLevel) / (kSparklineLevels - 1);
-  return channel.low + std::clamp(level, 0.0, 1.0) * (channel.high - channel.low);
+  if (!channel.trend || i >= channel.trend->line.size() || channel.trend->line[i] == kNoLevel) return kNaN;
+  const double level = static_cast<double>(channel.trend->line[i] - kFirstLevel) / (kSparklineLevels - 1);
+  return channel.trend->low + std::clamp(level, 0.0, 1.0) * channel.range();
 }
 
 void check_profile(NodeProfile& profile) {
@@ -613,7 +604,7 @@ void check_profile(NodeProfile& profile) {
   profile.first_block = profile.begin_utc_ns / profile.block_ns;
   for (const ProfileChannel& channel : profile.channels) {
     if (!std::isfinite(channel.mean) || channel.blocks.size() > std::size_t{kMostForeignBlocks} ||
-        channel.sparkline.size() > kMostForeignSparkline) {
+        (channel.trend && channel.trend->line.size() > kMostForeignSparkline)) {
       throw Error("the profile of a node contains invalid numbers");
     }
   }

@@ -12,10 +12,18 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "postproc/peers/rare.h"
 #include "postproc/telemetry/telemetry.h"
 #include "postproc/words/shared_text.h"
 
 namespace reveal {
+
+/// The trend of a channel over the job, see sparkline_value().
+struct ProfileTrend {
+  double low = 0, high = 0;  // the values of the line's ends
+  std::string line;
+  bool operator==(const ProfileTrend&) const = default;
+};
 
 /// A metric of the whole node: the sum of its instances (the mean where a sum means nothing, as of frequencies).
 /// Few devices are kept one by one as well, "gpu.power/gpu0"; of many, the busiest: "cpu.softirq/busiest".
@@ -27,8 +35,10 @@ struct ProfileChannel {
   bool carried_over = false;  // a level that depends on earlier jobs of the node: free memory, page cache
   double mean = 0;
   std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
-  std::string sparkline;      // the trend over the job, see sparkline_value(); may be empty
-  double low = 0, high = 0;   // the values of the line's ends
+  Rare<ProfileTrend> trend;   // most nodes of a large job keep those of a few channels
+
+  [[nodiscard]] bool has_line() const { return trend.has_value() && !trend->line.empty(); }
+  [[nodiscard]] double range() const { return trend.has_value() ? trend->high - trend->low : 0; }
   bool operator==(const ProfileChannel&) const = default;
 };
 

@@ -19,7 +19,7 @@ struct Rise {
 
 Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan span) {
   constexpr std::int64_t kAroundPoints = 5;
-  if (profile.sparkline_step_ns <= 0 || channel.sparkline.empty()) return {};
+  if (profile.sparkline_step_ns <= 0 || !channel.has_line()) return {};
   const auto first =
       static_cast<std::ptrdiff_t>((span.begin_utc_ns - profile.begin_utc_ns) / profile.sparkline_step_ns);
   const auto last =
@@ -28,7 +28,7 @@ Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan
   std::vector<double> inside;
   std::vector<double> outside;
   for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(0, first - around);
-       i <= last + around && i < static_cast<std::ptrdiff_t>(channel.sparkline.size()); ++i) {
+       i <= last + around && i < static_cast<std::ptrdiff_t>(channel.trend->line.size()); ++i) {
     const double value = sparkline_value(channel, static_cast<std::size_t>(i));
     if (!std::isnan(value)) (i >= first && i <= last ? inside : outside).push_back(value);
   }
@@ -55,7 +55,7 @@ std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::v
     const ProfileChannel* channel = node.find(base_metric(name));
     if (channel == nullptr) continue;
     const Rise rise = rise_in(node, *channel, span);
-    const double least = std::max(kVisible * (channel->high - channel->low), kBeyondNoise * rise.noise);
+    const double least = std::max(kVisible * channel->range(), kBeyondNoise * rise.noise);
     if (std::abs(rise.by) >= least && rise.by != 0) own.push_back({channel->name, rise.by});
   }
   // One that cannot be compared might be the one that counts.

@@ -11,6 +11,22 @@
 
 namespace reveal {
 
+void fields(auto& v, Visited<decltype(v), ProfileTrend>& trend) {
+  v("low", trend.low);
+  v("high", trend.high);
+  v("line", trend.line);
+}
+
+/// Version 1 of the profile has three members of each channel for it.
+void trend_fields(auto& v, auto& trend) {
+  v("trend", trend);
+}
+inline void trend_fields(JsonReader& reader, Rare<ProfileTrend>& trend) {
+  ProfileTrend read;
+  fields(reader, read);
+  if (read != ProfileTrend()) trend = std::move(read);
+}
+
 void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
   v("channel", channel.name);
   v("unit", channel.unit);
@@ -19,9 +35,7 @@ void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
   v("inherited", channel.carried_over);
   v("mean", channel.mean);
   v("blocks", channel.blocks);
-  v("low", channel.low);
-  v("high", channel.high);
-  v("line", channel.sparkline);
+  trend_fields(v, channel.trend);
 }
 
 /// Facts that many channels share.
@@ -43,15 +57,12 @@ void fields(auto& v, Visited<decltype(v), ChannelTraits>& traits) {
 /// The trend of one of the channels.
 struct StoredTrend {
   std::size_t channel = 0;
-  double low = 0, high = 0;
-  std::string line;
+  ProfileTrend trend;
 };
 
-void fields(auto& v, Visited<decltype(v), StoredTrend>& trend) {
-  v("channel", trend.channel);
-  v("low", trend.low);
-  v("high", trend.high);
-  v("line", trend.line);
+void fields(auto& v, Visited<decltype(v), StoredTrend>& stored) {
+  v("channel", stored.channel);
+  v.inlined(stored.trend);
 }
 
 /// All channels. Hundreds of values in one text are read ten times as fast as one by one.

@@ -56,7 +56,7 @@ struct Trends {
 std::vector<double> on_points(const NodeProfile& node, std::string_view name, const Trends& trends,
                               std::size_t points) {
   const ProfileChannel* channel = node.find(name);
-  if (channel == nullptr || channel->sparkline.empty() || node.sparkline_step_ns <= 0) return {};
+  if (channel == nullptr || !channel->has_line() || node.sparkline_step_ns <= 0) return {};
   std::vector<double> values(points);
   for (std::size_t i = 0; i < points; ++i) {
     const std::int64_t middle = trends.time_of(i) + trends.step_ns / 2;
@@ -72,7 +72,7 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
   for (const NodeProfile* node : nodes) {
     if (!std::binary_search(group.nodes.begin(), group.nodes.end(), node->node)) continue;
     const ProfileChannel* channel = node->find(kOwnTime);
-    if (channel == nullptr || channel->sparkline.empty() || node->sparkline_step_ns <= 0) continue;
+    if (channel == nullptr || !channel->has_line() || node->sparkline_step_ns <= 0) continue;
     trends.nodes.push_back(node);
     trends.step_ns = std::max(trends.step_ns, node->sparkline_step_ns);
     trends.begin_utc_ns = std::max(trends.begin_utc_ns, node->begin_utc_ns);

@@ -26,6 +26,12 @@ TEST(Json, NestedWithoutEndIsRefused) {
   const std::string brackets_in_text =
       R"({"a": "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["})";
   EXPECT_EQ(shallow(brackets_in_text), brackets_in_text);
+  for (const char* text : {R"("")", R"("a")", R"("\\")", R"("\\\"")", R"("\"\\")", R"("\n\\\\")"}) {
+    EXPECT_THROW(static_cast<void>(shallow(text + deep)), Error) << text << " ends";
+  }
+  for (const char* text : {R"(")", R"("\")", R"("\\\")", R"("a\"\")"}) {
+    EXPECT_EQ(shallow(text + deep), text + deep) << text << " goes on";
+  }
 }
 
 TEST(Json, IsNotEchoedWhole) {

@@ -136,6 +136,34 @@ TEST_F(MergePart, IsReadInsteadOfTheSummaries) {
   EXPECT_THROW(static_cast<void>(report()), Error) << "--fresh asks for the traces, which are none";
 }
 
+TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
+  const std::vector<ListedTrace> traces = list_traces(directory_.path());
+  for (const ListedTrace& trace : traces) {
+    NodeSummary summary = *summary_of(trace);
+    summary.part.timeline = {{.node = summary.node, .name = "cpu.user", .unit = "cpus", .values = {1, 2, 3}}};
+    publish_summary(trace.path, summary);
+  }
+  const std::string serial = report();
+  ASSERT_EQ(parse_report(serial).timeline.size(), 6U);
+  EXPECT_EQ(parse_report(serial).timeline.at(5).values, (std::vector<double>{1, 2, 3}));
+  write_parts(2);
+  for (const auto& summary : summaries_in_parts(directory_.path(), traces, hash(), 1, nullptr)) {
+    ASSERT_TRUE(summary.has_value());
+    EXPECT_EQ(summary->part.timeline.at(0).name, "cpu.user");
+    EXPECT_TRUE(summary->part.timeline.at(0).values.empty());
+  }
+  EXPECT_EQ(report(), serial);
+  make_unreadable(directory_.path() / summary_name(traces.back().path));
+  EXPECT_EQ(parse_report(report()).timeline.size(), 5U) << "the line of the last node is lost";
+  NodeSummary first = *summary_of(traces.front());
+  NodeSummary thinned = first;
+  thinned.trace_bytes = 1;
+  publish_summary(traces.front().path, thinned);
+  EXPECT_EQ(stored_lines(traces.front(), first), first.part.timeline) << "also when its trace became smaller";
+  ++first.part.job.begin_utc_ns;
+  EXPECT_TRUE(stored_lines(traces.front(), first).empty()) << "another recording";
+}
+
 TEST_F(MergePart, HasAsManyNodesAsTheOthers) {
   const std::vector<ListedTrace> traces = list_traces(directory_.path());
   EXPECT_EQ(traces_of_part(traces, {1, 4}).size(), 1U);

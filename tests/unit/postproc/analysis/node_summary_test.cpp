@@ -113,7 +113,7 @@ TEST(Summary, ReadsThoseOfTheFirstVersion) {
   EXPECT_EQ(channel.name, "cpu.user");
   EXPECT_EQ(channel.mean, 1.5);
   EXPECT_EQ(channel.blocks.at(2), 1.6F);
-  EXPECT_EQ(channel.sparkline, "0o");
+  EXPECT_EQ(channel.trend, Rare(ProfileTrend{.low = 1, .high = 2, .line = "0o"}));
   EXPECT_TRUE(read.profile.all_trends);
 }
 
@@ -135,14 +135,14 @@ TEST(Summary, IsSmallOnANodeOfAThousand) {
   EXPECT_LT(zlib_text(render_summary(summary)).size(), 20'000U);
   for (const TimelineChannel& line : summary.part.timeline) EXPECT_LE(line.values.size(), 120U) << line.name;
   ASSERT_NE(summary.profile.find(kOwnTime), nullptr);
-  EXPECT_FALSE(summary.profile.find(kOwnTime)->sparkline.empty()) << "it tells which node the others wait for";
+  EXPECT_TRUE(summary.profile.find(kOwnTime)->has_line()) << "it tells which node the others wait for";
   ASSERT_NE(summary.profile.find("process.read_by_calls"), nullptr);
-  EXPECT_FALSE(summary.profile.find("process.read_by_calls")->sparkline.empty()) << "it tells what that costs";
+  EXPECT_TRUE(summary.profile.find("process.read_by_calls")->has_line()) << "it tells what that costs";
   ASSERT_NE(summary.profile.find("net.tx_bytes"), nullptr);
-  EXPECT_FALSE(summary.profile.find("net.tx_bytes")->sparkline.empty()) << "it tells whether they waited at all";
-  EXPECT_TRUE(summary.profile.find("cpu.user")->sparkline.empty());
+  EXPECT_TRUE(summary.profile.find("net.tx_bytes")->has_line()) << "it tells whether they waited at all";
+  EXPECT_FALSE(summary.profile.find("cpu.user")->has_line());
   one.telemetry.node = one.header.node = "n0001";
-  EXPECT_FALSE(analyse(one, {}).profile.find("cpu.user")->sparkline.empty()) << "one of sixteen has them all";
+  EXPECT_TRUE(analyse(one, {}).profile.find("cpu.user")->has_line()) << "one of sixteen has them all";
 }
 
 TEST(Summary, KeepsAllPointsOfTheLinesOfTheFirstTwelveNodes) {

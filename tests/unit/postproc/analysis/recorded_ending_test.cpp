@@ -54,6 +54,20 @@ TEST_F(RecordedEndings, AreKeptFromTheReportBefore) {
   EXPECT_FALSE(read().exit_code);
 }
 
+TEST_F(RecordedEndings, AreReadWithoutTheNodesOfTheReportBefore) {
+  Report report;
+  report.report_id = "of many nodes";
+  report.job.exit_code = 3;
+  report.totals.resize(2);
+  report.totals[1].node = "n01";
+  std::string text = render_json(report);
+  text.replace(text.find("\"n01\""), 5, "5");
+  write(kReportFile, text);
+  EXPECT_THROW(static_cast<void>(parse_report(text)), Error);
+  EXPECT_EQ(read().supersedes, "of many nodes");
+  EXPECT_EQ(read().exit_code, 3);
+}
+
 TEST_F(RecordedEndings, AreThoseOfTheCallerWhereItHasThem) {
   write_earlier_report();
   const RecordedEnding ending = read(0, 61);

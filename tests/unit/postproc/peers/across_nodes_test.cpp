@@ -22,9 +22,12 @@ NodeProfile node(const std::string& name, double still) {
   profile.block_ns = 60 * kSecond;
   profile.first_block = kBegin / profile.block_ns;
   profile.sparkline_step_ns = 60 * kSecond;
-  profile.channels = {
-      {.name = "mem.falling", .unit = "bytes", .mean = 31, .blocks = {63, 0}, .sparkline = "o0", .high = 63},
-      {.name = "mem.still", .unit = "bytes", .mean = still}};
+  profile.channels = {{.name = "mem.falling",
+                       .unit = "bytes",
+                       .mean = 31,
+                       .blocks = {63, 0},
+                       .trend = ProfileTrend{.high = 63, .line = "o0"}},
+                      {.name = "mem.still", .unit = "bytes", .mean = still}};
   profile.zeros = {"mem.none"};
   return profile;
 }
@@ -92,7 +95,7 @@ TEST(AcrossNodes, DrawsTheCourseOfAChannelOverTheJob) {
 
 TEST(AcrossNodes, TakesMeansOfBlocksWhereTheLineWasCut) {
   Job job = job_of(3);
-  for (NodeProfile& node : job.nodes) node.channels[0].sparkline.clear();
+  for (NodeProfile& node : job.nodes) node.channels[0].trend.reset();
   job.comparison.deviations = {deviation("n2", "mem.falling", 3)};
   const auto metrics = job.across();
   ASSERT_EQ(metrics.size(), 1U);

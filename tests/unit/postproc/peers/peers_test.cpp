@@ -592,11 +592,10 @@ NodeProfile with_line(const std::string& node, double level) {
   profile.block_ns = 16'000'000'000;
   profile.sparkline_step_ns = 1'000'000'000;
   ProfileChannel one{.name = "net.rx_bytes", .unit = "bytes/s", .subsystem = Subsystem::network, .mean = 10};
-  one.low = 0;
-  one.high = 63;
+  one.trend = ProfileTrend{.high = 63};
   for (int t = 0; t < 160; ++t) {
     const double value = t >= 80 && t < 90 ? level : 10;
-    one.sparkline += static_cast<char>('0' + static_cast<int>(value));
+    one.trend->line += static_cast<char>('0' + static_cast<int>(value));
   }
   profile.channels = {one};
   return profile;
@@ -635,7 +634,7 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   NodeProfile written = job.record()[0];
   written.channels[0].blocks[3] = std::numeric_limits<float>::quiet_NaN();
   written.channels[1].blocks.clear();
-  written.channels[2].sparkline = "0Zo~\\";
+  written.channels[2].trend = ProfileTrend{.line = "0Zo~\\"};
   written.zeros = {"a", "b"};
   written.facts = {{"kernel.release", "6.1"}};
   const NodeProfile read = read_profile(text_of(written));
@@ -643,7 +642,7 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   EXPECT_TRUE(std::isnan(read.channels[0].blocks[3]));
   EXPECT_NEAR(read.channels[0].blocks[4] / written.channels[0].blocks[4], 1, 1e-3);
   EXPECT_TRUE(read.channels[1].blocks.empty());
-  EXPECT_EQ(read.channels[2].sparkline, written.channels[2].sparkline);
+  EXPECT_EQ(read.channels[2].trend, written.channels[2].trend);
   EXPECT_EQ(read.zeros, written.zeros);
   EXPECT_EQ(read.facts, written.facts);
   EXPECT_EQ(read.first_block, written.first_block);
@@ -705,8 +704,8 @@ TEST(PeersProfile, KeepsTheEndsOfALineOnlyWhereItKeepsTheLine) {
   }
   std::size_t lines = 0;
   for (const ProfileChannel& one : profile_of(telemetry, {}).channels) {
-    EXPECT_EQ(one.sparkline.empty(), one.low == one.high) << one.name.str();
-    lines += one.sparkline.empty() ? 0 : 1;
+    EXPECT_EQ(one.has_line(), one.range() > 0) << one.name.str();
+    lines += one.has_line() ? 1 : 0;
   }
   EXPECT_EQ(lines, 150U);
 }
