@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForm = "reveal.part/3";
+constexpr std::string_view kForm = "reveal.part/4";
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kLargestPart = std::size_t{512} << 20;
 constexpr std::size_t kUsualFrame = std::size_t{1} << 20;  // records that are compressed together

@@ -60,8 +60,9 @@ TEST(NodeAnalysis, SaysTheSameOfAJobInPieces) {
     ++pieces;
   };
   const AnalysisSettings settings;
-  const NodeSummary in_pieces = analyse(
-      without_samples, {.count = trace.telemetry.samples, .in_one_piece = false, .read = read}, {&settings, 1}, 2)[0];
+  const NodeSummary in_pieces =
+      analyse(without_samples, {.count = trace.telemetry.samples, .in_one_piece = false, .read = read}, {&settings, 1},
+              {.in_background = true})[0];
   EXPECT_GT(pieces, 7U) << "seven pieces, and the minutes around an episode again";
   EXPECT_NE(in_pieces.part.coverage.at(0).note.find("rules used means of 0.2 s"), std::string::npos);
   EXPECT_EQ(in_pieces.seconds, whole.seconds);
