@@ -763,7 +763,7 @@ OpenFamily& TraceReader::Impl::opened(const Family& family) const {
 /// not kept is inflated once for every piece that touches it.
 std::size_t TraceReader::Impl::columns_to_keep(const Family& family, const CheckedDataset& values) const {
   constexpr std::size_t kSmall = 4 << 20;      // bytes of a column
-  constexpr std::size_t kMostKept = 64 << 20;  // of all families
+  constexpr std::size_t kMostKept = 64 << 20;  // all families together
   const auto chunk = values.chunk();
   const hsize_t channels = std::min<hsize_t>(family.channels.size(), values.extent()[0]);
   const std::size_t column = (channels + chunk[0] - 1) / chunk[0] * chunk[0] * chunk[1] * values.width();

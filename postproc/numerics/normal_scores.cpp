@@ -79,9 +79,9 @@ class Quantiles {
 /// The samples of a series by value. An item stands for samples of one value and is sorted once for all of them.
 struct Items {
   std::vector<double> values;          // two items may have the same; item 0 stands for missing values
-  std::vector<std::uint32_t> samples;  // of each item
+  std::vector<std::uint32_t> samples;  // per item
   std::vector<std::uint32_t> of;       // per sample, its item
-  std::uint32_t commonest = 0;         // of the items with a value
+  std::uint32_t commonest = 0;         // an item with a value
 
   [[nodiscard]] std::size_t present() const { return of.size() - samples[0]; }
 };
@@ -106,7 +106,7 @@ class Grouping {
   static constexpr std::size_t kMostItems = kHeads / 4;
   static constexpr std::size_t kStep = 256;  // after so many new items each, looks whether values repeat
   using Heads = std::vector<std::uint16_t>;
-  using Counts = std::vector<std::array<std::uint32_t, 2>>;  // of even and odd samples
+  using Counts = std::vector<std::array<std::uint32_t, 2>>;  // even and odd samples
 
   /// The sample t, where -0 is 0. Most series come from main memory, and the processor looks ahead only within a page.
   [[nodiscard]] double value_at(std::size_t t) const {
@@ -361,9 +361,8 @@ class ItemScores {
     score_groups(keys);
   }
 
-  /// Leaves two digits of the distances, counted from the least that is not 0. Single precision is
-  /// finest around the commonest value, where most others are: few that differ have equal digits. Returns the bits
-  /// used.
+  /// Leaves two digits of the distances, counted from the least that is not 0. Single precision is finest around the
+  /// commonest value, where most others are: few that differ have equal digits. Returns the bits used.
   unsigned fill(std::vector<ShortKey>& keys, double centre, const Range& range) const {
     const std::uint32_t low = std::max(1U, std::bit_cast<std::uint32_t>(static_cast<float>(range.step))) - 1;
     const auto place = [low, centre](double value) {
@@ -433,7 +432,7 @@ class ItemScores {
   }
 
   const Items& items_;
-  std::span<const double> values_;  // of the items from 1 on
+  std::span<const double> values_;  // per item, from 1 on
   std::vector<float>& scores_;
   Scorer scorer_;
 };
