@@ -117,8 +117,9 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
       const std::lock_guard lock(one_line);
       options.progress(trace.node, anew[k], traces.size());
     }
-    outcomes[anew[k]] =
-        std::move(analyse_anew(trace, {&options.settings, 1}, options.publish, budget, threads).front());
+    NodeOutcome& outcome = outcomes[anew[k]];
+    outcome = std::move(analyse_anew(trace, {&options.settings, 1}, options.publish, budget, threads).front());
+    if (options.publish && !outcome.problem && is_alone(traces, anew[k])) leave_points_in_file(*outcome.summary);
   });
   return outcomes;
 }

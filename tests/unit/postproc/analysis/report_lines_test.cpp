@@ -1,6 +1,7 @@
 // The lines of a report of traces that are analysed anew, or were by the report before.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "postproc/analysis/job_report.h"
@@ -40,6 +41,14 @@ class ReportLines : public testing::Test {
     fs::rename(whole, path);
   }
 
+  /// The summary that the report takes.
+  [[nodiscard]] NodeSummary longest() const {
+    std::vector<InputProblem> problems;
+    const std::vector<NodeSummary> summaries = summaries_of(list_traces(directory_.path()), options_, problems);
+    return *std::max_element(summaries.begin(), summaries.end(),
+                             [](const NodeSummary& a, const NodeSummary& b) { return a.seconds < b.seconds; });
+  }
+
   void expect_lines(std::size_t seconds) const {
     for (int report = 1; report <= 4; ++report) {
       std::vector<InputProblem> problems;
@@ -53,6 +62,25 @@ class ReportLines : public testing::Test {
   const TemporaryDirectory directory_;
   const ReportOptions options_{.threads = 1};
 };
+
+TEST_F(ReportLines, OfOneTraceAreReadAgainFromItsSummary) {
+  write_trace("n01.h5", 120);
+  for (const char* when : {"analysed anew", "stored"}) {
+    const std::vector<TimelineChannel> lines = longest().part.timeline;
+    ASSERT_EQ(lines.size(), 2U) << when;
+    for (const TimelineChannel& line : lines) EXPECT_TRUE(line.values.empty()) << when;
+  }
+  expect_lines(120);
+}
+
+TEST_F(ReportLines, StayInMemoryWhereTheSummaryIsNotWritten) {
+  write_trace("n01.h5", 120);
+  std::vector<InputProblem> problems;
+  const ReportOptions options{.publish = false, .threads = 1};
+  const std::vector<TimelineChannel> lines = build_report(directory_.path(), options, problems).timeline;
+  ASSERT_EQ(lines.size(), 2U);
+  for (const TimelineChannel& line : lines) EXPECT_EQ(line.values.size(), 120U);
+}
 
 TEST_F(ReportLines, OfTwoTracesThatShareASummaryAreNotLost) {
   write_trace("n01.h5", 120);
