@@ -101,8 +101,9 @@ GivenFeedback given_feedback(const std::optional<KeptRun>& run, const HistoryOpt
 /// The lines in the stored summary of a node.
 LinesOfNode lines_in_files(std::span<const ListedTrace> traces) {
   return [traces](const NodeSummary& summary) -> std::vector<TimelineChannel> {
-    const auto trace = std::find_if(traces.begin(), traces.end(),
-                                    [&](const ListedTrace& one) { return one.path.filename() == summary.trace; });
+    const auto trace = std::find_if(traces.begin(), traces.end(), [&](const ListedTrace& one) {
+      return is_fresh(summary, one, summary.config_hash);
+    });
     return trace == traces.end() ? std::vector<TimelineChannel>() : stored_lines(*trace, summary);
   };
 }
