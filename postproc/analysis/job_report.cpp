@@ -125,7 +125,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   for (const NodeSummary& summary : summaries) profiles.push_back(&summary.profile);
   report.across =
       metrics_across(profiles, report.comparison, report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});
-  report.timeline = merged_timelines(summaries, report, lines_again);  // channels of the primary finding first
+  draw_timelines(summaries, lines_again, report);  // channels of the primary finding first
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
