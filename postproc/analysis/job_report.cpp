@@ -101,8 +101,9 @@ GivenFeedback given_feedback(const std::optional<KeptRun>& run, const HistoryOpt
 /// The lines in the stored summary of a node.
 LinesOfNode lines_in_files(std::span<const ListedTrace> traces) {
   return [traces](const NodeSummary& summary) -> std::vector<TimelineChannel> {
-    const auto trace = std::find_if(traces.begin(), traces.end(),
-                                    [&](const ListedTrace& one) { return one.path.filename() == summary.trace; });
+    const auto trace = std::find_if(traces.begin(), traces.end(), [&](const ListedTrace& one) {
+      return is_fresh(summary, one, summary.config_hash);
+    });
     return trace == traces.end() ? std::vector<TimelineChannel>() : stored_lines(*trace, summary);
   };
 }
@@ -124,7 +125,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   for (const NodeSummary& summary : summaries) profiles.push_back(&summary.profile);
   report.across =
       metrics_across(profiles, report.comparison, report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});
-  report.timeline = merged_timelines(summaries, report, lines_again);  // channels of the primary finding first
+  draw_timelines(summaries, lines_again, report);  // channels of the primary finding first
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 

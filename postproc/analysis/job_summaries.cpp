@@ -75,6 +75,12 @@ std::size_t threads_of(const ReportOptions& options) {
   return options.threads > 0 ? options.threads : usable_threads();
 }
 
+/// False where another trace of the node stands next to it: their summaries may share a file, which then keeps one.
+bool is_alone(std::span<const ListedTrace> traces, std::size_t i) {
+  return (i == 0 || traces[i - 1].node != traces[i].node) &&
+         (i + 1 == traces.size() || traces[i + 1].node != traces[i].node);
+}
+
 /// `parsed`: summaries of these traces that need not be read, in the same order, or none at all.
 std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
                                      std::vector<std::optional<NodeSummary>> parsed, const ReportOptions& options) {
@@ -82,12 +88,13 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
   const std::size_t threads = threads_of(options);
   std::vector<NodeOutcome> outcomes(traces.size());
   run_parallel(traces.size(), threads, [&](std::size_t i) {
-    if (i < parsed.size() && parsed[i] && is_fresh(*parsed[i], traces[i], hash)) {
+    const bool alone = is_alone(traces, i);
+    if (alone && i < parsed.size() && parsed[i] && is_fresh(*parsed[i], traces[i], hash)) {
       outcomes[i].summary = std::move(parsed[i]);
     } else {
       outcomes[i].summary = fresh_summary(traces[i], hash);
     }
-    if (outcomes[i].summary) leave_points_in_file(*outcomes[i].summary);
+    if (alone && outcomes[i].summary) leave_points_in_file(*outcomes[i].summary);
   });
   std::vector<std::size_t> anew;
   for (std::size_t i = 0; i < traces.size(); ++i) {
@@ -110,8 +117,9 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
       const std::lock_guard lock(one_line);
       options.progress(trace.node, anew[k], traces.size());
     }
-    outcomes[anew[k]] =
-        std::move(analyse_anew(trace, {&options.settings, 1}, options.publish, budget, threads).front());
+    NodeOutcome& outcome = outcomes[anew[k]];
+    outcome = std::move(analyse_anew(trace, {&options.settings, 1}, options.publish, budget, threads).front());
+    if (options.publish && !outcome.problem && is_alone(traces, anew[k])) leave_points_in_file(*outcome.summary);
   });
   return outcomes;
 }

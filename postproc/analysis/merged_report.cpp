@@ -151,25 +151,37 @@ void compare_nodes(const std::vector<NodeSummary>& summaries, std::span<const No
   drop_explained_elsewhere(job, report.findings);
 }
 
-/// Lines of summaries; those without points are read again, once for each node.
-class LinesWithPoints {
- public:
-  explicit LinesWithPoints(const LinesOfNode& again) : again_(again) {}
-
-  /// Null where it is not in the file any more.
-  [[nodiscard]] const TimelineChannel* line(const NodeSummary& summary, std::size_t index) {
-    const TimelineChannel& kept = summary.part.timeline[index];
-    if (!kept.values.empty() || !again_) return &kept;
-    const auto [known, added] = read_.try_emplace(&summary);
-    if (added) known->second = again_(summary);
-    const std::vector<TimelineChannel>& lines = known->second;
-    return index < lines.size() && lines[index].name == kept.name ? &lines[index] : nullptr;
-  }
-
- private:
-  const LinesOfNode& again_;
-  std::map<const NodeSummary*, std::vector<TimelineChannel>> read_;
+struct ChosenLine {
+  const NodeSummary& summary;
+  const TimelineChannel& line;
 };
+
+/// The lines that a report draws, in its order.
+std::vector<ChosenLine> chosen_lines(const std::vector<NodeSummary>& summaries, const std::vector<Finding>& findings) {
+  std::vector<const NodeSummary*> order;
+  order.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) order.push_back(&summary);
+  std::set<std::string_view> of_finding;
+  std::set<std::pair<std::string, std::string>> first;  // node and channel
+  if (!findings.empty()) {
+    of_finding.insert(findings.front().nodes.begin(), findings.front().nodes.end());
+    for (const Evidence& one : findings.front().evidence) {
+      first.emplace(one.node, channel_name(one.metric, one.instance));
+    }
+  }
+  const auto affected = [&](const NodeSummary* summary) { return of_finding.contains(summary->node); };
+  std::stable_partition(order.begin(), order.end(), affected);
+  std::vector<ChosenLine> chosen;
+  for (const bool evidence : {true, false}) {
+    for (const NodeSummary* summary : order) {
+      for (const TimelineChannel& line : summary->part.timeline) {
+        if (chosen.size() >= kMostTimelines) return chosen;
+        if (first.contains({summary->node, line.name}) == evidence) chosen.push_back({*summary, line});
+      }
+    }
+  }
+  return chosen;
+}
 
 void keep_strongest(Report& report) {
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
@@ -208,40 +220,25 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   return report;
 }
 
-std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries, const Report& report,
-                                              const LinesOfNode& again) {
-  std::vector<const NodeSummary*> order;
-  order.reserve(summaries.size());
-  for (const NodeSummary& summary : summaries) order.push_back(&summary);
-  std::set<std::string_view> of_finding;
-  if (!report.findings.empty()) {
-    const std::vector<std::string>& nodes = report.findings.front().nodes;
-    of_finding.insert(nodes.begin(), nodes.end());
-  }
-  const auto affected = [&](const NodeSummary* summary) { return of_finding.contains(summary->node); };
-  std::stable_partition(order.begin(), order.end(), affected);
-  std::set<std::pair<std::string, std::string>> first;  // node and channel
-  if (!report.findings.empty()) {
-    for (const Evidence& one : report.findings.front().evidence) {
-      first.emplace(one.node, channel_name(one.metric, one.instance));
+void draw_timelines(const std::vector<NodeSummary>& summaries, const LinesOfNode& again, Report& report) {
+  std::map<const NodeSummary*, std::vector<TimelineChannel>> read;
+  for (const ChosenLine& chosen : chosen_lines(summaries, report.findings)) {
+    const TimelineChannel* line = &chosen.line;
+    if (line->values.empty() && again) {
+      const auto [lines, added] = read.try_emplace(&chosen.summary);
+      if (added) lines->second = again(chosen.summary);
+      const auto same = std::find_if(lines->second.begin(), lines->second.end(),
+                                     [&](const TimelineChannel& one) { return one.name == chosen.line.name; });
+      line = same == lines->second.end() ? nullptr : &*same;
     }
-  }
-  LinesWithPoints with_points(again);
-  std::vector<TimelineChannel> lines;
-  for (const bool evidence : {true, false}) {
-    for (const NodeSummary* summary : order) {
-      for (std::size_t i = 0; i < summary->part.timeline.size(); ++i) {
-        if (lines.size() >= kMostTimelines) return lines;
-        if (first.contains({summary->node, summary->part.timeline[i].name}) != evidence) continue;
-        const TimelineChannel* line = with_points.line(*summary, i);
-        if (line == nullptr) continue;
-        lines.push_back(*line);
-        lines.back().begin_seconds +=
-            static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
-      }
+    if (line == nullptr) {
+      report.omitted["timelines"] += 1;
+      continue;
     }
+    report.timeline.push_back(*line);
+    report.timeline.back().begin_seconds +=
+        static_cast<double>(chosen.summary.part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
   }
-  return lines;
 }
 
 }  // namespace reveal

@@ -16,12 +16,12 @@ namespace reveal {
 [[nodiscard]] Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                                   const ReportOptions& options, JobOutcome end = JobOutcome::not_known);
 
-/// Reads the lines of a node again whose summary was kept without their points.
+/// Reads again the lines of a node whose summary is kept without points.
 using LinesOfNode = std::function<std::vector<TimelineChannel>(const NodeSummary&)>;
 
 /// The evidence of the primary finding comes first, then its nodes; every line keeps its own place on the job's axis.
-/// A line without points gets those that `again` has; one that has none any more is left out.
-[[nodiscard]] std::vector<TimelineChannel> merged_timelines(const std::vector<NodeSummary>& summaries,
-                                                            const Report& report, const LinesOfNode& again = nullptr);
+/// A line without points gets those that `again` has, which is asked once for each node with a line of the report. One
+/// that is gone by then is left out, and counted in `omitted`.
+void draw_timelines(const std::vector<NodeSummary>& summaries, const LinesOfNode& again, Report& report);
 
 }  // namespace reveal

@@ -119,7 +119,10 @@ std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
 std::vector<TimelineChannel> stored_lines(const ListedTrace& trace, const NodeSummary& summary) {
   try {
     NodeSummary stored = read_summary(trace);
-    const bool same = stored.node == summary.node && stored.part.job.begin_utc_ns == summary.part.job.begin_utc_ns;
+    const ReportJob& there = stored.part.job;
+    const ReportJob& here = summary.part.job;
+    const bool same = stored.node == summary.node && there.begin_utc_ns == here.begin_utc_ns &&
+                      there.end_utc_ns == here.end_utc_ns && there.trace_ids == here.trace_ids;
     return same ? std::move(stored.part.timeline) : std::vector<TimelineChannel>();
   } catch (const Error&) {
     return {};

@@ -219,7 +219,10 @@ class PackedReader {
       }
     } else if constexpr (requires { value.has_value(); }) {
       value.reset();
-      if (byte() != 0) get(value.emplace());
+      if (byte() != 0) {
+        spend(sizeof *value);  // Rare keeps it outside of its object
+        get(value.emplace());
+      }
     } else {
       fields(*this, value);
     }

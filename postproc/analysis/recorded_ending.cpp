@@ -9,7 +9,7 @@
 namespace reveal {
 namespace {
 
-const std::string kNoNode = "\n";  // no name of a node has a line break
+constexpr char kNoNode[] = "\n";  // no name of a node has a line break
 
 }  // namespace
 

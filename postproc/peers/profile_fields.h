@@ -17,7 +17,7 @@ void fields(auto& v, Visited<decltype(v), ProfileTrend>& trend) {
   v("line", trend.line);
 }
 
-/// Version 1 of the profile has three members of each channel for it.
+/// Version 1 of the profile has `low`, `high` and `line` as members of each channel.
 void trend_fields(auto& v, auto& trend) {
   v("trend", trend);
 }

@@ -242,6 +242,29 @@ TEST(Fields, AreRefusedWhereBytesAreMissing) {
   EXPECT_THROW(PackedTexts(std::string_view(kept).substr(0, kept.size() - 1)), Error);
 }
 
+TEST(PackedFields, CountTheMemoryOfTrends) {
+  constexpr std::size_t kChannels = 1000;
+  NodeProfile profile;
+  profile.end_utc_ns = profile.block_ns = profile.sparkline_step_ns = 1;
+  profile.channels.resize(kChannels);
+  for (std::size_t i = 0; i < kChannels; ++i) {
+    profile.channels[i].name = std::to_string(kChannels + i);
+    profile.channels[i].trend = ProfileTrend{.high = 1};
+  }
+  PackedWriter writer;
+  writer.put(profile);
+  const std::string bytes = writer.take();
+  const std::string kept = writer.texts();
+  PackedTexts texts(kept);
+  constexpr std::size_t kEach = sizeof(ProfileChannel) + sizeof(ProfileTrend);
+  NodeProfile after;
+  PackedReader enough(bytes, texts, (kChannels + 1) * kEach);
+  EXPECT_NO_THROW(enough.get(after));
+  EXPECT_EQ(after, profile);
+  PackedReader small(bytes, texts, (kChannels - 1) * kEach);
+  EXPECT_THROW(small.get(after), Error);
+}
+
 /// Keys of texts and objects: one that does not exist is null without more ado.
 void find_words(const Json& json, std::set<std::string>& words) {
   for (const auto& [key, value] : json.items()) {

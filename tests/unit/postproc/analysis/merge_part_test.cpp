@@ -51,6 +51,7 @@ class MergePart : public testing::Test {
     summary.expected_nodes = "n[0001-0006]";
     summary.part.job.begin_utc_ns = profile.begin_utc_ns;
     summary.part.job.end_utc_ns = profile.end_utc_ns;
+    summary.part.job.trace_ids = {fmt::format("{}'s", profile.node)};
     summary.part.not_checked = {{"gpu.starving", "not measured: no GPU"}};
     summary.profile = std::move(profile);
     return summary;
@@ -160,8 +161,35 @@ TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
   thinned.trace_bytes = 1;
   publish_summary(traces.front().path, thinned);
   EXPECT_EQ(stored_lines(traces.front(), first), first.part.timeline) << "also when its trace became smaller";
-  ++first.part.job.begin_utc_ns;
-  EXPECT_TRUE(stored_lines(traces.front(), first).empty()) << "another recording";
+  NodeSummary others[] = {first, first, first, first};
+  others[0].node = "n0009";
+  ++others[1].part.job.begin_utc_ns;
+  ++others[2].part.job.end_utc_ns;
+  others[3].part.job.trace_ids = {"another"};
+  for (const NodeSummary& other : others) {
+    EXPECT_TRUE(stored_lines(traces.front(), other).empty()) << "another recording: " << &other - others;
+  }
+}
+
+TEST_F(MergePart, GivesNoLinesOfASummaryThatIsReplacedMeanwhile) {
+  const std::vector<ListedTrace> traces = list_traces(directory_.path());
+  for (const ListedTrace& trace : traces) {
+    NodeSummary summary = *summary_of(trace);
+    summary.part.timeline = {{.node = summary.node, .name = "cpu.user", .unit = "cpus", .values = {1, 2, 3}}};
+    publish_summary(trace.path, summary);
+  }
+  write_parts(2);
+  fs::remove(part_file(2, 2));
+  options_.remark = [&](const std::string&) {  // the other part has been read
+    NodeSummary newer = *summary_of(traces.front());
+    newer.part.job.trace_ids = {"another"};
+    publish_summary(traces.front().path, newer);
+  };
+  std::vector<InputProblem> problems;
+  const Report report = build_report(directory_.path(), options_, problems);
+  EXPECT_EQ(report.timeline.size(), 5U);
+  EXPECT_EQ(report.omitted.at("timelines"), 1);
+  for (const TimelineChannel& line : report.timeline) EXPECT_NE(line.node, "n0001");
 }
 
 TEST_F(MergePart, HasAsManyNodesAsTheOthers) {
@@ -297,7 +325,7 @@ TEST_F(MergePart, OfAnotherVersionOrWithOtherSettingsIsNotUsed) {
   EXPECT_EQ(nodes_in_parts(hash()), 0U);
   ASSERT_EQ(remarks_.size(), 1U);
   EXPECT_NE(remarks_[0].find("because reveal 9"), std::string::npos) << remarks_[0];
-  change(part_file(1, 1), [](std::string& content) { content.replace(content.find("/3 "), 3, "/1 "); });
+  change(part_file(1, 1), [](std::string& content) { content.replace(content.find('/') + 1, 1, "1"); });
   EXPECT_EQ(nodes_in_parts(hash()), 0U);
   EXPECT_NE(remarks_.at(0).find("because it is no part of a merge"), std::string::npos) << remarks_[0];
 }

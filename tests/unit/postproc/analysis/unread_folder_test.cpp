@@ -42,6 +42,7 @@ class UnreadNodes : public testing::Test {
       summary.expected_nodes = expected_;
       summary.part.job.begin_utc_ns = profile.begin_utc_ns;
       summary.part.job.end_utc_ns = profile.end_utc_ns;
+      summary.part.timeline = {{.node = profile.node, .name = "cpu.user", .unit = "cpus", .values = {1, 2}}};
       summary.profile = std::move(profile);
       publish_summary(trace.path, summary);
     }
@@ -97,6 +98,13 @@ TEST_F(UnreadNodes, HaveTheirFilesNamedFromTheJobsDirectory) {
   };
   EXPECT_TRUE(has("n0001.h5")) << "not nodes-3f/n0001.h5: that is the name of the job's directory";
   EXPECT_TRUE(has(node_folder("n0002") + "/n0002.h5"));
+}
+
+TEST_F(UnreadNodes, HaveTheirLinesInTheReport) {
+  const std::vector<TimelineChannel> lines = report().timeline;
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[1].node, "n0002");
+  EXPECT_EQ(lines[1].values, (std::vector<double>{1, 2}));
 }
 
 TEST_F(UnreadNodes, AreAGapOfTheReport) {
