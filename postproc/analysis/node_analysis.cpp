@@ -22,6 +22,7 @@
 #include "postproc/analysis/overview.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan/scan_block.h"
 #include "postproc/diagnose/job_progress.h"
 #include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/lossy_paths.h"
@@ -411,15 +412,22 @@ bool fits_in_memory(const TraceStream& stream) {
 
 std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   constexpr std::size_t kAnyway = 40'000'000;
-  constexpr std::size_t kBlockSamples = 15'000;  // that are scanned at once
-  constexpr std::size_t kPerScanned = 8;         // two series of single precision
-  constexpr std::size_t kPerWindow = 20;         // the window that is filled, the one that is scanned, its series
+  constexpr std::size_t kBlockSamples = 15'000;               // that are scanned at once
+  constexpr std::size_t kPerScanned = 8;                      // two series of single precision
+  constexpr std::size_t kOverview = 16'000'000;               // numbers at most
   constexpr std::size_t kPerStep = 2 * sizeof(TrainingStep);  // a rank's courses are as large as its steps
   constexpr std::size_t kPerCollective = sizeof(SampledCollective) + sizeof(void*);
   const std::size_t tables =
       stream.table_size<TrainingStep>() * kPerStep + stream.table_size<SampledCollective>() * kPerCollective;
   const std::size_t channels = stream.trace().telemetry.channels.size();
-  if (!in_one_piece) return kAnyway + tables + kBlockSamples * channels * kPerWindow;
+  if (!in_one_piece) {
+    std::size_t samples = kBlockSamples;  // series of one block, then a window for each resolution
+    for (std::size_t rest = stream.samples(); rest > 0; rest = rest > kBlockSamples ? rest / kCoarserScan : 0) {
+      samples += std::min(rest, kBlockSamples);
+    }
+    const std::size_t overview = std::min(kOverview, stream.samples() / 2 * channels);
+    return kAnyway + tables + (samples * channels + overview) * sizeof(double) / 4 * 3;
+  }
   // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
   const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
   return kAnyway + held + tables + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
@@ -471,6 +479,7 @@ std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::sp
                                       MemoryBudget& budget, std::size_t threads) {
   TraceStream stream(path);
   const bool in_one_piece = find_pipeline(settings.front().pipeline).needs_whole_job || fits_in_memory(stream);
+  if (in_one_piece) budget.windows().free_all();  // needed in no share
   const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
   stream.read_tables();
   const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {

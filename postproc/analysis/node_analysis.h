@@ -25,9 +25,9 @@ struct JobSamples {
   std::function<void(std::size_t begin, std::size_t count, Telemetry& piece)> read;
 };
 
-/// Means to be sooner done; the result is the same.
+/// Means to finish sooner; the result is the same.
 struct AnalysisHelp {
-  bool in_background = false;     // a second thread searches, which no other node needs
+  bool in_background = false;     // searches on a second thread
   WindowPool* windows = nullptr;  // memory of nodes that were analysed before
 };
 

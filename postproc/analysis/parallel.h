@@ -46,7 +46,7 @@ class MemoryBudget {
   };
   /// Waits until it fits beside the others; a single thread gets any amount.
   [[nodiscard]] Share take(std::size_t bytes);
-  /// Part of the shares of those who use it.
+  /// Memory that tasks leave to the next ones, as a part of the shares of these.
   [[nodiscard]] WindowPool& windows() { return windows_; }
 
  private:

@@ -8,7 +8,6 @@
 #include "postproc/detect/scan/counter_episodes.h"
 #include "postproc/detect/scan/recurring.h"
 #include "postproc/detect/windows/window_episodes.h"
-#include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/coarser.h"
 
 namespace reveal {
@@ -197,7 +196,7 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   collect();
   const bool in_blocks = levels_.size() > 1;
   levels_.clear();
-  own_windows_.free_all();  // for the data that is read again
+  own_windows_.free_all();  // where no other job takes them, for the data that is read again
   // Else a burst might be a witness of the copy of an episode that is dropped.
   keep_best(result_.episodes, scale_);
   const std::size_t scanned = result_.episodes.size();

@@ -1,6 +1,7 @@
 #include "postproc/detect/pipelines/sample_window.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "postproc/numerics/present_values.h"
 
@@ -45,7 +46,7 @@ void SampleWindow::keep_last(std::size_t samples) {
 }
 
 void WindowPool::give(SampleWindow window) {
-  if (window.telemetry_.samples == 0) return;
+  if (window.telemetry_.values.capacity() == 0) return;
   const std::lock_guard lock(mutex_);
   windows_.push_back(std::move(window));
 }

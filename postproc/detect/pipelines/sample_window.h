@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "postproc/telemetry/telemetry.h"
@@ -21,7 +20,7 @@ class SampleWindow {
   /// `like`: node, step and channels of the job; `samples`, at least 1, of `factor` of the job's own each.
   SampleWindow(WindowPool& pool, const Telemetry& like, std::size_t factor, std::size_t samples);
 
-  /// Sets samples of a channel from `at` on. What is never put has no value to rely on.
+  /// Sets samples of a channel from `at` on. Samples that are never put are undefined.
   void put(std::size_t channel, std::size_t at, std::span<const double> values);
   /// The last so many samples become the first ones.
   void keep_last(std::size_t samples);
@@ -44,7 +43,8 @@ class WindowPool {
 
  private:
   friend class SampleWindow;
-  /// One whose memory holds so many values, if possible in rows of so many samples; frees all others if there is none.
+  /// Returns a window whose memory holds so many values, if possible in rows of so many samples. If there is none, all
+  /// others are freed.
   SampleWindow take(std::size_t values, std::size_t samples);
 
   std::mutex mutex_;

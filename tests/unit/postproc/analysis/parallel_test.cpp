@@ -40,7 +40,7 @@ TEST(SideBySide, StopsAtTheFirstThrowAndPassesItOn) {
 }
 
 TEST(MemoryBudget, LetsThoseInWhoFitAndAnyoneWhoIsAlone) {
-  MemoryBudget budget(100, 20);
+  MemoryBudget budget(100, 40);
   std::atomic<int> inside = 0;
   std::atomic<int> most = 0;
   run_parallel(40, 8, [&](std::size_t i) {
@@ -51,6 +51,12 @@ TEST(MemoryBudget, LetsThoseInWhoFitAndAnyoneWhoIsAlone) {
     --inside;
   });
   EXPECT_GE(most, 1);
+}
+
+TEST(MemoryBudget, TellsWhoIsAlone) {
+  EXPECT_TRUE(MemoryBudget(100, 1).take(1).alone());
+  EXPECT_TRUE(MemoryBudget(100, 2).take(51).alone());
+  EXPECT_FALSE(MemoryBudget(100, 2).take(50).alone());
 }
 
 /// A minute and a half of counters and levels of which some never move.

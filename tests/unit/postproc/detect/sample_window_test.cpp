@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace reveal::tests::sample_window_test {
@@ -12,8 +13,9 @@ Telemetry job_of(std::size_t channels) {
   return {.node = "n1", .step_seconds = 0.1, .channels = std::vector<Channel>(channels)};
 }
 
-/// Mostly zeros, in long stretches; other values in each round.
+/// Mostly zeros, in long stretches; other values in each round, and in each of them other channels that are zero.
 double value_at(std::size_t round, std::size_t channel, std::size_t sample) {
+  if ((channel + round) % 4 == 0) return 0;
   return (channel + sample / 700 + round) % 3 == 0 ? static_cast<double>(1000 * round + channel + sample % 7) : 0;
 }
 
