@@ -42,7 +42,7 @@ struct AnalysisHelp {
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
 /// Estimate of the memory that the analysis takes, tables of steps and collectives included, in bytes; no trace seen
-/// took much more.
+/// took much more on one thread. A search in the background takes one more window.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
 /// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws
