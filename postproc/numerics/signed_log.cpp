@@ -10,8 +10,6 @@ namespace reveal {
 namespace {
 
 REVEAL_VECTOR(Words, std::uint64_t, 32);
-REVEAL_VECTOR(Singles, float, 16);
-
 constexpr std::uint64_t kSign = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
 constexpr std::uint64_t kOfOne = std::uint64_t{1023} << 52U;  // exponent
@@ -56,11 +54,11 @@ REVEAL_WIDE void of_four_each(const double* deviations, std::size_t n, double sc
     series = series * q + 1.0 / 5;
     series = series * q + 1.0 / 3;
     const Wide log = e * kLog2 + (2.0 * s + 2.0 * s * q * series) + lost;
-    const Singles least = __builtin_convertvector(log * (1 - kError), Singles);
-    const Singles most = __builtin_convertvector(log * (1 + kError), Singles);
+    const WideFloats least = __builtin_convertvector(log * (1 - kError), WideFloats);
+    const WideFloats most = __builtin_convertvector(log * (1 + kError), WideFloats);
     const Words with_sign = reinterpret_cast<const Words&>(log) | sign;
-    const Singles result = __builtin_convertvector(reinterpret_cast<const Wide&>(with_sign), Singles);
-    *reinterpret_cast<Singles*>(out + i) = result;
+    const WideFloats result = __builtin_convertvector(reinterpret_cast<const Wide&>(with_sign), WideFloats);
+    *reinterpret_cast<WideFloats*>(out + i) = result;
     const auto differ = least != most;  // also where they are no numbers
     if ((differ[0] | differ[1] | differ[2] | differ[3]) == 0) continue;
     for (unsigned lane = 0; lane < kWide; ++lane) {

@@ -23,6 +23,8 @@ namespace reveal {
 
 /// Four doubles side by side.
 REVEAL_VECTOR(Wide, double, 32);
+/// As many floats.
+REVEAL_VECTOR(WideFloats, float, 16);
 
 inline constexpr unsigned kWide = 4;
 

@@ -32,14 +32,12 @@ constexpr double kRefineEndSeconds = 8;
 constexpr double kRefineShare = 0.3;  // share of the interval: lengths are scanned in steps of 1.4
 constexpr double kShortestSeconds = 1;
 
-REVEAL_VECTOR(FourGaps, float, 16);
-
 /// Whether one of 4 * n values is larger than the one at its place in `least`.
 REVEAL_WIDE bool any_larger(const float* values, const float* least, std::size_t n) {
-  auto larger = *reinterpret_cast<const FourGaps*>(values) > *reinterpret_cast<const FourGaps*>(least);
+  auto larger = *reinterpret_cast<const WideFloats*>(values) > *reinterpret_cast<const WideFloats*>(least);
   for (std::size_t i = 1; i < n; ++i) {
-    larger |=
-        *reinterpret_cast<const FourGaps*>(values + i * kWide) > *reinterpret_cast<const FourGaps*>(least + i * kWide);
+    larger |= *reinterpret_cast<const WideFloats*>(values + i * kWide) >
+              *reinterpret_cast<const WideFloats*>(least + i * kWide);
   }
   return (larger[0] | larger[1] | larger[2] | larger[3]) != 0;
 }

@@ -20,13 +20,11 @@ constexpr std::size_t kMinSeconds = 3;      // shortest interval
 constexpr std::size_t kMinOutside = 4;
 constexpr std::size_t kMargin = 1;  // second around an interval that is neither inside nor outside
 
-REVEAL_VECTOR(FourFloats, float, 16);
-
 REVEAL_WIDE float least_of(const float* values, std::size_t n, float least) {
-  FourFloats leasts = FourFloats{} + least;
+  WideFloats leasts = WideFloats{} + least;
   std::size_t i = 0;
   for (; i + kWide <= n; i += kWide) {
-    const FourFloats v = *reinterpret_cast<const FourFloats*>(values + i);
+    const WideFloats v = *reinterpret_cast<const WideFloats*>(values + i);
     leasts = v < leasts ? v : leasts;
   }
   for (unsigned lane = 0; lane < kWide; ++lane) least = std::min(least, leasts[lane]);

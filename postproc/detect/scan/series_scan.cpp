@@ -9,14 +9,12 @@ namespace reveal {
 
 namespace {
 
-REVEAL_VECTOR(Narrow, float, 16);
-
 REVEAL_WIDE void sliding_means(const double* prefix, std::size_t length, std::size_t n, float* out) {
   const double share = 1 / static_cast<double>(length);
   std::size_t s = 0;
   for (; s + kWide <= n; s += kWide) {
     const Wide sum = *reinterpret_cast<const Wide*>(prefix + s + length) - *reinterpret_cast<const Wide*>(prefix + s);
-    *reinterpret_cast<Narrow*>(out + s) = __builtin_convertvector(sum * share, Narrow);
+    *reinterpret_cast<WideFloats*>(out + s) = __builtin_convertvector(sum * share, WideFloats);
   }
   for (; s < n; ++s) out[s] = static_cast<float>((prefix[s + length] - prefix[s]) * share);
 }
@@ -32,26 +30,26 @@ struct Ends {
 };
 
 REVEAL_WIDE void beyond(const Ends& at, double length, float noise, std::size_t count, float* out) {
-  const Narrow zero{};
+  const WideFloats zero{};
   std::size_t i = 0;
   for (; i + kWide <= count; i += kWide) {
     const auto narrow = [i](const float* from) __attribute__((always_inline)) {
-      return *reinterpret_cast<const Narrow*>(from + i);
+      return *reinterpret_cast<const WideFloats*>(from + i);
     };
     const Wide sum = *reinterpret_cast<const Wide*>(at.at_end + i) - *reinterpret_cast<const Wide*>(at.at_begin + i);
-    const Narrow inside = __builtin_convertvector(sum / length, Narrow);
-    const Narrow high_before = narrow(at.high_before);
-    const Narrow high_after = narrow(at.high_after);
-    const Narrow low_before = narrow(at.low_before);
-    const Narrow low_after = narrow(at.low_after);
-    const Narrow high = high_before < high_after ? high_after : high_before;
-    const Narrow low = low_after < low_before ? low_after : low_before;
-    const Narrow above = inside - high;
-    const Narrow below = low - inside;
-    Narrow far = above < below ? below : above;
+    const WideFloats inside = __builtin_convertvector(sum / length, WideFloats);
+    const WideFloats high_before = narrow(at.high_before);
+    const WideFloats high_after = narrow(at.high_after);
+    const WideFloats low_before = narrow(at.low_before);
+    const WideFloats low_after = narrow(at.low_after);
+    const WideFloats high = high_before < high_after ? high_after : high_before;
+    const WideFloats low = low_after < low_before ? low_after : low_before;
+    const WideFloats above = inside - high;
+    const WideFloats below = low - inside;
+    WideFloats far = above < below ? below : above;
     far = zero < far ? far : zero;
     far = high < low ? zero : far;  // no reference mean is left
-    *reinterpret_cast<Narrow*>(out + i) = far / noise;
+    *reinterpret_cast<WideFloats*>(out + i) = far / noise;
   }
   for (; i < count; ++i) {
     const auto inside = static_cast<float>((at.at_end[i] - at.at_begin[i]) / length);
@@ -63,11 +61,11 @@ REVEAL_WIDE void beyond(const Ends& at, double length, float noise, std::size_t 
 
 /// Widens the range to all values.
 REVEAL_WIDE void widen(const float* values, std::size_t n, float& high, float& low) {
-  Narrow highest = Narrow{} + high;
-  Narrow lowest = Narrow{} + low;
+  WideFloats highest = WideFloats{} + high;
+  WideFloats lowest = WideFloats{} + low;
   std::size_t i = 0;
   for (; i + kWide <= n; i += kWide) {
-    const Narrow v = *reinterpret_cast<const Narrow*>(values + i);
+    const WideFloats v = *reinterpret_cast<const WideFloats*>(values + i);
     highest = highest < v ? v : highest;
     lowest = v < lowest ? v : lowest;
   }
@@ -86,15 +84,15 @@ REVEAL_WIDE void stretch_extremes(const float* values, std::size_t step, std::si
   std::size_t i = 0;
   for (; i + kWide <= count; i += kWide) {
     const float* first = values + i * step;
-    Narrow most = Narrow{} - INFINITY;
-    Narrow least = Narrow{} + INFINITY;
+    WideFloats most = WideFloats{} - INFINITY;
+    WideFloats least = WideFloats{} + INFINITY;
     for (const float* at = first; at < first + step; ++at) {
-      const Narrow v{at[0], at[step], at[2 * step], at[3 * step]};
+      const WideFloats v{at[0], at[step], at[2 * step], at[3 * step]};
       most = most < v ? v : most;
       least = v < least ? v : least;
     }
-    *reinterpret_cast<Narrow*>(high + i) = most;
-    *reinterpret_cast<Narrow*>(low + i) = least;
+    *reinterpret_cast<WideFloats*>(high + i) = most;
+    *reinterpret_cast<WideFloats*>(low + i) = least;
   }
   for (; i < count; ++i) widen(values + i * step, step, high[i], low[i]);
 }

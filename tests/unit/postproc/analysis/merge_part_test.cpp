@@ -137,13 +137,18 @@ TEST_F(MergePart, IsReadInsteadOfTheSummaries) {
   EXPECT_THROW(static_cast<void>(report()), Error) << "--fresh asks for the traces, which are none";
 }
 
-TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
-  const std::vector<ListedTrace> traces = list_traces(directory_.path());
+/// Publishes each summary with a line.
+std::vector<ListedTrace> with_lines(std::vector<ListedTrace> traces) {
   for (const ListedTrace& trace : traces) {
     NodeSummary summary = *summary_of(trace);
     summary.part.timeline = {{.node = summary.node, .name = "cpu.user", .unit = "cpus", .values = {1, 2, 3}}};
     publish_summary(trace.path, summary);
   }
+  return traces;
+}
+
+TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
+  const std::vector<ListedTrace> traces = with_lines(list_traces(directory_.path()));
   const std::string serial = report();
   ASSERT_EQ(parse_report(serial).timeline.size(), 6U);
   EXPECT_EQ(parse_report(serial).timeline.at(5).values, (std::vector<double>{1, 2, 3}));
@@ -172,12 +177,7 @@ TEST_F(MergePart, LeavesThePointsOfLinesInTheSummaries) {
 }
 
 TEST_F(MergePart, GivesNoLinesOfASummaryThatIsReplacedMeanwhile) {
-  const std::vector<ListedTrace> traces = list_traces(directory_.path());
-  for (const ListedTrace& trace : traces) {
-    NodeSummary summary = *summary_of(trace);
-    summary.part.timeline = {{.node = summary.node, .name = "cpu.user", .unit = "cpus", .values = {1, 2, 3}}};
-    publish_summary(trace.path, summary);
-  }
+  const std::vector<ListedTrace> traces = with_lines(list_traces(directory_.path()));
   write_parts(2);
   fs::remove(part_file(2, 2));
   options_.remark = [&](const std::string&) {  // the other part has been read
